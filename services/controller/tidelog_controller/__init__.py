@@ -1,0 +1,1 @@
+"""The controller: topics, placement, leader choice, configs and ids of the cluster."""

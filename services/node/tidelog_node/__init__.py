@@ -1,0 +1,1 @@
+"""One node: every service in one process, composed here (`tidelog up`)."""

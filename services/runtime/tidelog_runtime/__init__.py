@@ -1,0 +1,1 @@
+"""What every Tidelog service stands on: ports and adapters, metadata store, serving, lifecycle, config, metrics."""
