@@ -1,0 +1,1 @@
+"""The public wire schema, generated from proto/tidelog/wire (see tools/gen_protos.py)."""
