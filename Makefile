@@ -1,0 +1,43 @@
+# Every command of this repository; each prepares what it needs first. `make help` lists them.
+# PYTHON=/path/to/python3 chooses the interpreter, ARGS="..." passes flags on to the program.
+
+VENV := .venv/bin
+ARGS ?=
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-server up demo check test bench gen dist clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with everything for development; compile the codec if there is a compiler
+	@sh tools/setup.sh dev
+
+setup-server:
+	@sh tools/setup.sh server
+
+up: setup-server ## Run a one-node cluster (ARGS="--help" shows its flags)
+	@$(VENV)/tidelog up $(ARGS)
+
+demo: setup-server ## Start a throw-away node, produce and fetch some records, show them
+	@$(VENV)/python tools/demo.py $(ARGS)
+
+check: setup ## Format, lint, types, import contracts, generated code, schema (changes nothing)
+	@$(VENV)/python tools/check.py
+
+test: setup ## Run the tests (ARGS="-k name" chooses)
+	@$(VENV)/python -m pytest $(ARGS)
+
+bench: setup ## Measure (ARGS="--help" shows what)
+	@$(VENV)/python -m bench $(ARGS)
+
+gen: setup ## Generate the Python code of proto/
+	@$(VENV)/python tools/gen_protos.py
+
+dist: setup ## Build wheel and sdist into dist/
+	@$(VENV)/python -m build --outdir dist .
+
+clean: ## Remove what the other targets made, .venv too; data directories stay
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find clients services tests tools \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +

@@ -1,0 +1,187 @@
+"""Prepares .venv for `make`: finds what is missing, installs it, and says what it does.
+
+tools/setup.sh calls this with a bare Python >= 3.11, so nothing but the standard library is
+imported. It is safe to run at any moment and quick when nothing changed: .venv/tidelog-setup.json
+says for which inputs each step was last completed, and is written only after the step succeeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+VENV: Final = ROOT / ".venv"
+VENV_PYTHON: Final = VENV / "bin" / "python"
+STAMP: Final = VENV / "tidelog-setup.json"
+RECORDS: Final = ROOT / "clients" / "python" / "tidelog" / "records"
+COMPILE_TOOL: Final = ROOT / "tools" / "compile_records.py"
+
+#: The extras in growing order: an environment of a later one serves every earlier one.
+EXTRAS: Final = ("server", "dev")
+
+
+class SetupFailure(Exception):
+    """Something is missing that this script cannot supply; the message says what to do."""
+
+
+def say(message: str) -> None:
+    """One line to whoever typed `make`."""
+    print(f"setup: {message}", flush=True)
+
+
+def digest_of(paths: list[Path]) -> str:
+    """One hash over the contents of the files, in order; a missing file counts as itself."""
+    digest = hashlib.sha256()
+    for path in paths:
+        content = path.read_bytes() if path.exists() else b"missing"
+        digest.update(f"{path.name}:{len(content)}:".encode() + content)
+    return digest.hexdigest()
+
+
+def read_stamp() -> dict[str, str]:
+    """What earlier runs completed; an unreadable stamp means: nothing."""
+    try:
+        stamp = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(value) for key, value in stamp.items()}
+
+
+def write_stamp(stamp: dict[str, str]) -> None:
+    """Replaces the stamp in one step, so that an interrupted run leaves the old one."""
+    draft = STAMP.with_suffix(".draft")
+    draft.write_text(json.dumps(stamp, indent=2, sort_keys=True) + "\n")
+    draft.replace(STAMP)
+
+
+def install_system_packages(packages: list[str]) -> None:
+    """Installs Debian packages as root; otherwise raises with the command that would."""
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    advice = f"run as root: apt-get update && {' '.join(command)}"
+    if shutil.which("apt-get") is None:
+        raise SetupFailure(
+            f"this system has no apt-get; install what Debian calls {' '.join(packages)} "
+            "(the venv and ensurepip modules of Python), then repeat"
+        )
+    if os.geteuid() != 0:
+        raise SetupFailure(f"installing {' '.join(packages)} needs root; {advice}; then repeat")
+    say(f"installing {' '.join(packages)} with apt-get")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for step in (["apt-get", "update"], command):
+        if subprocess.run(step, env=environment, check=False).returncode != 0:
+            raise SetupFailure(f"`{' '.join(step)}` failed: see its words above; {advice}")
+
+
+def debian_venv_package() -> str:
+    """The Debian package that brings ensurepip to the interpreter running this."""
+    return f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+
+
+def ensure_venv_modules() -> None:
+    """Debian ships Python without ensurepip, and a venv without it has no pip."""
+    if importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"):
+        return
+    say(f"{sys.executable} cannot make virtual environments: ensurepip is missing")
+    install_system_packages([debian_venv_package()])
+
+
+def venv_works() -> bool:
+    """Whether .venv has a Python >= 3.11 with a pip; half-made ones and moved ones have not."""
+    question = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    if not VENV_PYTHON.exists():
+        return False
+    return subprocess.run([VENV_PYTHON, "-c", question], check=False).returncode == 0
+
+
+def ensure_venv() -> None:
+    """Makes .venv where there is none that works."""
+    if venv_works():
+        return
+    ensure_venv_modules()
+    say(f"making .venv with {sys.executable} ({sys.version.split()[0]})")
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=False)
+    if made.returncode != 0:
+        raise SetupFailure(f"`{sys.executable} -m venv {VENV.name}` failed: see its words above")
+
+
+def install_extra(extra: str) -> None:
+    """Installs this tree in editable form with the dependencies of one extra."""
+    say(f"installing tidelog[{extra}] and what it depends on into .venv (pip)")
+    command = [VENV_PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*command, "-e", f"{ROOT}[{extra}]"], check=False).returncode != 0:
+        raise SetupFailure(
+            "pip could not install what is needed: see its words above. It needs a package index "
+            "it can reach; pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf) apply"
+        )
+
+
+def ensure_extra(wanted: str, stamp: dict[str, str]) -> None:
+    """Installs what the wanted extra asks for, unless that was done for this pyproject.toml."""
+    inputs = digest_of([ROOT / "pyproject.toml", ROOT / "hatch_build.py", Path(__file__)])
+    installed = stamp.get("extra", "")
+    if stamp.get("install") == inputs and installed in EXTRAS[EXTRAS.index(wanted) :]:
+        return
+    chosen = wanted if installed not in EXTRAS else max(wanted, installed, key=EXTRAS.index)
+    install_extra(chosen)
+    stamp.update(install=inputs, extra=chosen)
+    write_stamp(stamp)
+
+
+def ensure_codec(stamp: dict[str, str], *, may_compile: bool) -> None:
+    """Compiles the record codec, so that no twin is left that is older than its source.
+
+    Python prefers the compiled twin to the source beside it: a stale one would run old code
+    silently, so it is removed before anything else is tried.
+    """
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or "none"
+    sources = digest_of([*sorted(RECORDS.rglob("*.py")), COMPILE_TOOL])
+    inputs = f"{sources} {compiler}"
+    if stamp.get("codec") == inputs:
+        return
+    for twin in sorted(RECORDS.rglob("*.so")):
+        twin.unlink()
+    stamp.pop("codec", None)
+    write_stamp(stamp)
+    if not may_compile or not COMPILE_TOOL.exists():
+        return
+    if subprocess.run([VENV_PYTHON, COMPILE_TOOL], check=False).returncode != 0:
+        raise SetupFailure("the record codec did not compile: see the words above")
+    stamp["codec"] = inputs
+    write_stamp(stamp)
+
+
+def prepare(extra: str) -> None:
+    """Everything `make` needs before it runs something from .venv."""
+    ensure_venv()
+    stamp = read_stamp()
+    ensure_extra(extra, stamp)
+    ensure_codec(stamp, may_compile=stamp["extra"] == "dev")
+
+
+def main() -> int:
+    """Prepares .venv with the named extra; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("extra", choices=EXTRAS, help="server: enough to run; dev: everything")
+    extra = parser.parse_args().extra
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # `make up` and `make test` may start at the same time
+        try:
+            prepare(extra)
+        except SetupFailure as failure:
+            print(f"setup: {failure}.", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
