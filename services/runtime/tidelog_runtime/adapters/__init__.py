@@ -1,0 +1,1 @@
+"""Adapters: the ports of the runtime on the real world. Chosen in the composition root alone."""

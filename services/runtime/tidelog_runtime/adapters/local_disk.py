@@ -1,0 +1,227 @@
+"""The Disk port on the files of the operating system.
+
+The composition root gives one to each data directory. Appends are positional vectored writes: no
+part is copied or joined, and a failed append leaves the file as it was. Descriptors close on exec
+and nothing is buffered in the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final
+
+from tidelog_runtime.disk import AlreadyLocked, Buffer
+
+#: The kernel takes at most this many parts in one vectored write.
+_PARTS_MAX: Final = 1024
+
+
+class LocalFile:
+    """One open file. `size` is kept here, so that an append needs a single system call."""
+
+    __slots__ = ("_descriptor", "size")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        """Write all parts at the end, or nothing."""
+        position = self.size
+        expected = 0
+        for part in parts:
+            expected += len(part)
+        try:
+            written = os.pwritev(self._descriptor, parts[:_PARTS_MAX], position)
+            if written != expected:
+                self._write_rest(parts, position, written, expected)
+        except OSError:
+            self._cut_back(position)
+            raise
+        self.size = position + expected
+        return position
+
+    def _write_rest(
+        self, parts: Sequence[Buffer], position: int, written: int, expected: int
+    ) -> None:
+        """A short write is legal; the next one either continues or says what is wrong."""
+        while written < expected:
+            rest = _after(parts, written)
+            count = os.pwritev(self._descriptor, rest[:_PARTS_MAX], position + written)
+            if count == 0:
+                raise OSError(errno.EIO, "the file took no more bytes and gave no reason")
+            written += count
+
+    def _cut_back(self, position: int) -> None:
+        # The error that brought us here tells more than a second one would.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, position)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`."""
+        content = os.pread(self._descriptor, length, position)
+        if len(content) == length or position + len(content) >= self.size:
+            return content
+        pieces = [content]
+        read = len(content)
+        while read < length:
+            piece = os.pread(self._descriptor, length - read, position + read)
+            if not piece:
+                break
+            pieces.append(piece)
+            read += len(piece)
+        return b"".join(pieces)
+
+    def truncate(self, size: int) -> None:
+        """Cut to `size` bytes."""
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def sync(self) -> None:
+        """Make what was written so far durable."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _after(parts: Sequence[Buffer], skipped: int) -> list[Buffer]:
+    """The parts without their first `skipped` bytes, still without copying any."""
+    rest: list[Buffer] = []
+    for part in parts:
+        if skipped >= len(part):
+            skipped -= len(part)
+            continue
+        rest.append(memoryview(part)[skipped:])
+        skipped = 0
+    return rest
+
+
+class LocalLock:
+    """An flock on a file that names its holder; the kernel releases it with the process."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Close the lock file, and with it the lock."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class LocalDisk:
+    """A data directory on a file system; created when it is not there."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = os.fspath(root)
+        os.makedirs(self._root, exist_ok=True)
+
+    def _absolute(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+    def open(self, path: str, *, create: bool = False) -> LocalFile:
+        """Open for reading and appending."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return LocalFile(os.open(self._absolute(path), flags, 0o640))
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+        with open(self._absolute(path), "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        """Whether the name is there."""
+        return os.path.exists(self._absolute(path))
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in a folder, sorted."""
+        return sorted(os.listdir(self._absolute(path)))
+
+    def make_directory(self, path: str) -> None:
+        """Create a folder with its parents."""
+        os.makedirs(self._absolute(path), mode=0o750, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomic; replaces."""
+        os.replace(self._absolute(old), self._absolute(new))
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(self._absolute(path))
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder and all it holds."""
+        shutil.rmtree(self._absolute(path))
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in this folder durable."""
+        descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Atomic and durable."""
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.append([content])
+            file.sync()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        self.sync_directory(path.rpartition("/")[0])
+
+    def free_bytes(self) -> int:
+        """What an unprivileged process may still write."""
+        volume = os.statvfs(self._root)
+        return volume.f_bavail * volume.f_frsize
+
+    def total_bytes(self) -> int:
+        """The size of the volume."""
+        volume = os.statvfs(self._root)
+        return volume.f_blocks * volume.f_frsize
+
+    def owns_volume(self) -> bool:
+        """Whether the data directory is the root of its own mount."""
+        return os.path.ismount(self._root)
+
+    def sync_volume(self) -> None:
+        """syncfs(2), which Python does not offer; ctypes lets other threads run meanwhile."""
+        descriptor = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            library = ctypes.CDLL(None, use_errno=True)
+            if library.syncfs(descriptor) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), self._root)
+        finally:
+            os.close(descriptor)
+
+    def acquire_lock(self, path: str) -> LocalLock:
+        """Take the lock, or say who has it."""
+        absolute = self._absolute(path)
+        descriptor = os.open(absolute, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            named = f"process {holder}" if holder else "another process"
+            raise AlreadyLocked(absolute, named) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        return LocalLock(descriptor)
