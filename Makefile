@@ -24,7 +24,12 @@ demo: setup-server ## Start a throw-away node, produce and fetch some records, s
 	@$(VENV)/python tools/demo.py $(ARGS)
 
 check: setup ## Format, lint, types, import contracts, generated code, schema (changes nothing)
-	@$(VENV)/python tools/check.py
+	$(VENV)/ruff format --check .
+	$(VENV)/ruff check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(VENV)/python tools/gen_protos.py --check
+	$(VENV)/python tools/check_protos.py
 
 test: setup ## Run the tests (ARGS="-k name" chooses)
 	@$(VENV)/python -m pytest $(ARGS)
@@ -32,8 +37,9 @@ test: setup ## Run the tests (ARGS="-k name" chooses)
 bench: setup ## Measure (ARGS="--help" shows what)
 	@$(VENV)/python -m bench $(ARGS)
 
-gen: setup ## Generate the Python code of proto/
+gen: setup ## Generate the Python code of proto/ and note what the schema now promises
 	@$(VENV)/python tools/gen_protos.py
+	@$(VENV)/python tools/check_protos.py --accept
 
 dist: setup ## Build wheel and sdist into dist/
 	@$(VENV)/python -m build --outdir dist .

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grpc_tools import protoc
+from grpc_tools import protoc  # type: ignore[import-untyped]  # it ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
@@ -25,7 +25,7 @@ OWNERS = {
 
 
 def generate(package: str, out: Path) -> None:
-    """Runs the pinned compiler over one package's protos."""
+    """Runs the pinned compiler over the protos of one package."""
     sources = sorted(str(path.relative_to(PROTO)) for path in (PROTO / package).rglob("*.proto"))
     includes = Path(protoc.__file__).parent / "_proto"
     scripts = Path(sys.executable).parent  # of this environment: it need not be activated
@@ -37,8 +37,8 @@ def generate(package: str, out: Path) -> None:
         f"-I{includes}",
         f"--python_out={out}",
         f"--grpc_python_out={out}",
-        f"--mypy_out={out}",
-        f"--mypy_grpc_out={out}",
+        f"--mypy_out=quiet:{out}",
+        f"--mypy_grpc_out=quiet:{out}",
         *sources,
     ]
     if protoc.main(arguments) != 0:
@@ -51,8 +51,11 @@ def generate(package: str, out: Path) -> None:
 
 def generated_files(root: Path) -> dict[str, Path]:
     """Every generated file below `root` by its relative path."""
-    return {str(path.relative_to(root)): path for path in sorted(root.rglob("wire/v1/*_pb2*.py*"))
-            if path.suffix in {".py", ".pyi"}}
+    return {
+        str(path.relative_to(root)): path
+        for path in sorted(root.rglob("wire/v1/*_pb2*.py*"))
+        if path.suffix in {".py", ".pyi"}
+    }
 
 
 def differences(package: str, owner: Path) -> list[str]:
@@ -60,12 +63,18 @@ def differences(package: str, owner: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as temporary:
         generate(package, Path(temporary))
         fresh = generated_files(Path(temporary))
-        kept = {name: path for name, path in generated_files(owner).items()
-                if name.startswith(f"{package}/")}
+        kept = {
+            name: path
+            for name, path in generated_files(owner).items()
+            if name.startswith(f"{package}/")
+        }
         wrong = [f"{name}: not committed" for name in fresh.keys() - kept.keys()]
         wrong += [f"{name}: no proto makes it" for name in kept.keys() - fresh.keys()]
-        wrong += [f"{name}: differs from its proto" for name in fresh.keys() & kept.keys()
-                  if not filecmp.cmp(fresh[name], kept[name], shallow=False)]
+        wrong += [
+            f"{name}: differs from its proto"
+            for name in fresh.keys() & kept.keys()
+            if not filecmp.cmp(fresh[name], kept[name], shallow=False)
+        ]
         return sorted(wrong)
 
 

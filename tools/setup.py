@@ -66,7 +66,7 @@ def write_stamp(stamp: dict[str, str]) -> None:
 
 def install_system_packages(packages: list[str]) -> None:
     """Installs Debian packages as root; otherwise raises with the command that would."""
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
     advice = f"run as root: apt-get update && {' '.join(command)}"
     if shutil.which("apt-get") is None:
         raise SetupFailure(
@@ -77,7 +77,7 @@ def install_system_packages(packages: list[str]) -> None:
         raise SetupFailure(f"installing {' '.join(packages)} needs root; {advice}; then repeat")
     say(f"installing {' '.join(packages)} with apt-get")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for step in (["apt-get", "update"], command):
+    for step in (["apt-get", "-qq", "update"], command):
         if subprocess.run(step, env=environment, check=False).returncode != 0:
             raise SetupFailure(f"`{' '.join(step)}` failed: see its words above; {advice}")
 
@@ -117,8 +117,9 @@ def ensure_venv() -> None:
 def install_extra(extra: str) -> None:
     """Installs this tree in editable form with the dependencies of one extra."""
     say(f"installing tidelog[{extra}] and what it depends on into .venv (pip)")
-    command = [VENV_PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if subprocess.run([*command, "-e", f"{ROOT}[{extra}]"], check=False).returncode != 0:
+    options = ["--quiet", "--disable-pip-version-check", "-e", f"{ROOT}[{extra}]"]
+    command = [str(VENV_PYTHON), "-m", "pip", "install", *options]
+    if subprocess.run(command, check=False).returncode != 0:
         raise SetupFailure(
             "pip could not install what is needed: see its words above. It needs a package index "
             "it can reach; pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf) apply"
