@@ -1,0 +1,1 @@
+"""What tests of every level share: waiting for real processes, and finding what was left behind."""

@@ -1,0 +1,91 @@
+"""What a test left behind: threads, child processes, asyncio tasks and errors nobody retrieved.
+
+`tests/conftest.py` wraps every test in one `LeakCheck`. What existed before the test (a fixture
+of wider scope may own it) is not its fault; what it started, it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+#: Children that Python itself keeps for the rest of the process, by a word of their command line.
+LASTING_CHILDREN: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+#: How long a thread that was told to end may take to do so; only a thread that leaks waits it out.
+JOIN_SECONDS: Final = 10.0
+
+
+def has_children() -> bool:
+    """Whether this process has any child at all, ended ones that were not waited for included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def children() -> dict[int, str]:
+    """The children of this process with their command lines, where /proc shows them."""
+    if not has_children():
+        return {}
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            command = (stat.parent / "cmdline").read_text().replace("\0", " ").strip()
+        except OSError:
+            continue  # it ended while we looked
+        if int(fields[1]) == os.getpid() and not any(word in command for word in LASTING_CHILDREN):
+            found[int(stat.parent.name)] = command or "(ended, but nobody waited for it)"
+    return found
+
+
+class ErrorsOfAsyncio(logging.Handler):
+    """Collects what asyncio can only log: tasks destroyed while pending, errors nobody awaited."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the first line; the whole story is in the captured log of the test."""
+        self.messages.append(record.getMessage().split("\n", 1)[0])
+
+
+def threads_left(before: set[threading.Thread]) -> list[str]:
+    """Threads started since `before` that do not end."""
+    left = []
+    for thread in threading.enumerate():
+        if thread in before:
+            continue
+        thread.join(JOIN_SECONDS)
+        if thread.is_alive():
+            left.append(f"thread {thread.name} still runs")
+    return left
+
+
+@contextmanager
+def leak_check() -> Iterator[list[str]]:
+    """Yields a list that names, once the block has ended, what the block left behind."""
+    leaks: list[str] = []
+    threads_before = set(threading.enumerate())
+    children_before = children()
+    errors = ErrorsOfAsyncio()
+    logging.getLogger("asyncio").addHandler(errors)
+    try:
+        yield leaks
+    finally:
+        logging.getLogger("asyncio").removeHandler(errors)
+        leaks += threads_left(threads_before)
+        leaks += [
+            f"child process {process_id} is left: {command}"
+            for process_id, command in children().items()
+            if process_id not in children_before
+        ]
+        leaks += [f"asyncio said: {message}" for message in errors.messages]
