@@ -1,0 +1,68 @@
+"""The nearest name to a misspelt one, for every message that can end in "Did you mean ...?".
+
+Used by the SDK, the command line and the services alike: topics, config keys, keyword arguments.
+The work is bounded whatever a client sends: long words and the far end of huge lists are not
+looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+WORD_LENGTH_MAX: Final = 256
+CANDIDATES_MAX: Final = 5_000
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `word` is most likely a slip of, or None when none is near.
+
+    Near means few slips for the word's length (insert, leave out, mistake or swap letters); of
+    equally near ones the first in alphabetical order wins.
+    """
+    if not word or len(word) > WORD_LENGTH_MAX:
+        return None
+    best: tuple[int, str] | None = None
+    limit = max(1, min(3, len(word) // 3))
+    for candidate in islice(candidates, CANDIDATES_MAX):
+        if candidate == word or abs(len(candidate) - len(word)) > limit:
+            continue
+        slips = _slips(word.lower(), candidate.lower(), limit)
+        if slips <= limit and (best is None or (slips, candidate) < best):
+            best = slips, candidate
+            limit = slips
+    return best[1] if best else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    """The hint "Did you mean 'orders'?", or an empty string when nothing is near."""
+    found = nearest(word, candidates)
+    return f"Did you mean '{found}'?" if found is not None else ""
+
+
+def _slips(word: str, other: str, limit: int) -> int:
+    """Edit distance with swaps of neighbours; some number above `limit` once it exceeds that."""
+    before_last: list[int] = []
+    last = list(range(len(other) + 1))
+    for row, letter in enumerate(word, start=1):
+        current = [row]
+        for column, other_letter in enumerate(other, start=1):
+            cost = min(
+                last[column] + 1,
+                current[column - 1] + 1,
+                last[column - 1] + (letter != other_letter),
+            )
+            swapped = (
+                row > 1
+                and column > 1
+                and letter == other[column - 2]
+                and word[row - 2] == other_letter
+            )
+            if swapped:
+                cost = min(cost, before_last[column - 2] + 1)
+            current.append(cost)
+        if min(current) > limit:
+            return limit + 1
+        before_last, last = last, current
+    return last[-1]

@@ -1,0 +1,1 @@
+"""The configuration keys of topics and brokers, and where their values come from."""

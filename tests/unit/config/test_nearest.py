@@ -1,0 +1,54 @@
+"""The nearest name: near enough to help, never far-fetched, and cheap whatever is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tidelog.nearest import did_you_mean, nearest
+
+TOPICS = ["orders", "invoices", "payments", "orders-eu"]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("ordres", "orders"),
+        ("order", "orders"),
+        ("ORDERS", "orders"),
+        ("inovices", "invoices"),
+        ("paymnet", "payments"),
+        ("customers", None),
+        ("o", None),
+        ("", None),
+        ("x" * 10_000, None),
+    ],
+)
+def test_nearest(word: str, found: str | None) -> None:
+    assert nearest(word, TOPICS) == found
+
+
+def test_ties_go_to_the_alphabet_whatever_the_order() -> None:
+    assert nearest("cab", ["cat", "car"]) == nearest("cab", ["car", "cat"]) == "car"
+
+
+def test_the_hint() -> None:
+    assert did_you_mean("ordres", TOPICS) == "Did you mean 'orders'?"
+    assert did_you_mean("zebra", TOPICS) == ""
+
+
+def test_no_name_is_the_nearest_to_itself() -> None:
+    assert nearest("orders", ["orders"]) is None
+
+
+def test_the_work_is_bounded() -> None:
+    looked_at = 0
+
+    def many() -> Iterator[str]:
+        nonlocal looked_at
+        while True:
+            looked_at += 1
+            yield f"topic-{looked_at}"
+
+    assert nearest("an-unheard-of-name", many()) is None
+    assert looked_at <= 5_001
