@@ -1,0 +1,79 @@
+"""The `tidelog` command: finds the verb, runs it, and says in words what went wrong.
+
+Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. A user's mistake never ends in a
+traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Final
+
+from tidelog.cli.verb import VERB_GROUP, Verb
+from tidelog.errors import TidelogError
+from tidelog.nearest import did_you_mean
+from tidelog.version import __version__
+
+USAGE: Final = """\
+usage: tidelog VERB [arguments]
+
+Tidelog keeps ordered, durable logs of records: topics, partitions, offsets.
+
+verbs:
+{verbs}
+
+  tidelog VERB --help    what a verb takes
+  tidelog --version      the version
+"""
+
+
+def known_verbs() -> dict[str, Verb]:
+    """Every verb by name, the services' among them where they are installed."""
+    verbs = [entry.load() for entry in entry_points(group=VERB_GROUP)]
+    return {verb.name: verb for verb in sorted(verbs, key=lambda verb: verb.name)}
+
+
+def usage(verbs: dict[str, Verb]) -> str:
+    """What `tidelog --help` shows."""
+    width = max((len(name) for name in verbs), default=0)
+    lines = [f"  {name:{width}}  {verb.summary}" for name, verb in verbs.items()]
+    return USAGE.format(verbs="\n".join(lines))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point of the `tidelog` script."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verbs = known_verbs()
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage(verbs), end="")
+        return 0 if words else 2
+    if words[0] in ("--version", "-V"):
+        print(f"tidelog {__version__}")
+        return 0
+    verb = verbs.get(words[0])
+    if verb is None:
+        hint = did_you_mean(words[0], verbs) or "`tidelog --help` lists the verbs."
+        print(f"tidelog: there is no verb '{words[0]}'. {hint}", file=sys.stderr)
+        return 2
+    return _run(verb, words[1:])
+
+
+def _run(verb: Verb, arguments: Sequence[str]) -> int:
+    try:
+        return verb.run(arguments)
+    except TidelogError as error:
+        print(f"tidelog {verb.name}: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        print(
+            f"tidelog {verb.name}: the module '{error.name}' is missing."
+            " Install what this verb needs: pip install 'tidelog[server]'",
+            file=sys.stderr,
+        )
+        return 1
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130

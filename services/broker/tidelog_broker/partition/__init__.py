@@ -1,0 +1,1 @@
+"""Partitions: what a leader decides (`core`), what it does, and who waits on it (`waiting`)."""

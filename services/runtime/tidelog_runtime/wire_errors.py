@@ -1,0 +1,32 @@
+"""Turns exceptions into what a client reads: the one place where errors meet the wire.
+
+Total on purpose: whatever is not a `TidelogError` is a bug of ours. It is logged with its story
+and becomes UNKNOWN_SERVER_ERROR, never a timeout and never silence.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tidelog.errors import TidelogError
+from tidelog.wire.v1 import common_pb2
+
+logger = logging.getLogger(__name__)
+
+
+def to_wire(error: Exception) -> common_pb2.Error:
+    """The wire form of a failure."""
+    if isinstance(error, TidelogError):
+        return common_pb2.Error(
+            code=common_pb2.ErrorCode.ValueType(error.code),
+            message=error.message,
+            cause=error.cause,
+            hint=error.hint,
+        )
+    logger.error("unexpected failure", exc_info=error)
+    return common_pb2.Error(
+        code=common_pb2.UNKNOWN_SERVER_ERROR,
+        message=f"The broker failed in a way it did not expect: {type(error).__name__}",
+        cause=str(error),
+        hint="This is a fault of the broker: its log has the details",
+    )
