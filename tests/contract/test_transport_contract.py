@@ -1,0 +1,443 @@
+"""One contract for both transports: what a stub and a servicer may rely on, over TCP and simulated.
+
+Each case is a coroutine that is given a transport. The simulated network earns its trust here: a
+behaviour that services rely on gets a case, and the case must hold on the real one too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Protocol
+
+import grpc
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+from grpc.aio import EOF, AioRpcError
+
+from simulation.echo import EchoServicer, Served, Waiting, add_EchoServicer_to_server, many, say
+from simulation.network import Host, Weather
+from simulation.world import World, run
+from tidelog.channel import ChannelFactory, ServerFactory
+from tidelog.channel_grpc import TransportOptions, grpc_channel_factory, grpc_server_factory
+
+SMALL_LIMIT = 1024 * 1024
+
+
+class Transport(Protocol):
+    """Where a case runs."""
+
+    channel_factory: ChannelFactory
+    server_factory: ServerFactory
+
+
+class GrpcTransport:
+    """Loopback sockets."""
+
+    def __init__(self) -> None:
+        options = TransportOptions(message_bytes_max=SMALL_LIMIT)
+        self.channel_factory = grpc_channel_factory(options)
+        self.server_factory = grpc_server_factory(options)
+
+
+class SimulatedTransport:
+    """The simulated network."""
+
+    def __init__(self, host: Host) -> None:
+        self.channel_factory: ChannelFactory = host.channel_factory
+        self.server_factory: ServerFactory = host.server_factory
+
+
+Case = Callable[[Transport], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(params=["grpc", "simulated-1", "simulated-2", "simulated-3"])
+def check(
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> Callable[[Case], None]:
+    """Runs a case on one transport; on the simulated one under several seeds."""
+
+    def on_grpc(case: Case) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(30):
+                await case(GrpcTransport())
+
+        try:
+            asyncio.run(main())
+        finally:
+            # A caught or logged error keeps its call, and so grpc's poller thread, until it is
+            # collected.
+            caplog.clear()
+            gc.collect()
+
+    def simulated(case: Case) -> None:
+        world = World(int(request.param[-1]), weather=Weather(max_message_bytes=SMALL_LIMIT))
+        run(lambda world: case(SimulatedTransport(world.network.host("here"))), 0, world=world)
+
+    return on_grpc if request.param == "grpc" else simulated
+
+
+async def status_of(call: Any) -> grpc.StatusCode:
+    with pytest.raises(AioRpcError) as raised:
+        await call
+    code = raised.value.code()
+    assert await call.code() == code
+    return code
+
+
+def test_all_four_kinds_answer_in_order(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        async with Served(transport, EchoServicer()) as served:
+            call = served.stub.Unary(say("hello"), timeout=20)
+            assert (await call).value == "hello"
+            assert (await call).value == "hello"
+            assert await call.code() == grpc.StatusCode.OK
+            down = [answer.value async for answer in served.stub.Down(say("50"), timeout=20)]
+            assert down == [str(number) for number in range(50)]
+            assert (await served.stub.Up(many(3), timeout=20)).value == "0,1,2"
+            both = [answer.value async for answer in served.stub.Both(many(50), timeout=20)]
+            assert both == down
+
+    check(case)
+
+
+def test_write_read_and_half_close(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        async with Served(transport, EchoServicer()) as served:
+            call = served.stub.Both(timeout=20)
+            for number in range(5):
+                await call.write(say(str(number)))
+                assert (await call.read()).value == str(number)
+            await call.done_writing()
+            await call.done_writing()
+            assert await call.read() is EOF
+            assert await call.read() is EOF
+            assert await call.code() == grpc.StatusCode.OK
+            with pytest.raises(asyncio.InvalidStateError):
+                await call.write(say("late"))
+
+    check(case)
+
+
+def test_a_servicer_may_read_and_write_through_its_context(check: Callable[[Case], None]) -> None:
+    class ReaderWriter(EchoServicer):
+        async def Both(self, requests: Any, context: Any) -> None:  # type: ignore[override]
+            while (request := await context.read()) is not EOF:
+                await context.write(request)
+            await context.write(say("bye"))
+
+    async def case(transport: Transport) -> None:
+        async with Served(transport, ReaderWriter()) as served:
+            answers = [answer.value async for answer in served.stub.Both(many(3), timeout=20)]
+            assert answers == ["0", "1", "2", "bye"]
+
+    check(case)
+
+
+def test_abort_carries_code_details_and_trailing_metadata(check: Callable[[Case], None]) -> None:
+    class Aborting(EchoServicer):
+        async def Unary(self, request: StringValue, context: Any) -> StringValue:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION, "not now", (("reason", "tide"),)
+            )
+            return request
+
+        async def Down(self, request: StringValue, context: Any) -> AsyncIterator[StringValue]:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such thing")
+            yield request
+
+    async def case(transport: Transport) -> None:
+        async with Served(transport, Aborting()) as served:
+            with pytest.raises(AioRpcError) as raised:
+                await served.stub.Unary(say(""), timeout=20)
+            assert raised.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+            assert raised.value.details() == "not now"
+            trailing = raised.value.trailing_metadata()
+            assert trailing is not None
+            assert trailing["reason"] == "tide"
+            stream = served.stub.Down(say(""), timeout=20)
+            with pytest.raises(AioRpcError) as raised:
+                await stream.read()
+            assert raised.value.code() == grpc.StatusCode.NOT_FOUND
+            with pytest.raises(AioRpcError):
+                await stream.read()
+
+    check(case)
+
+
+def test_code_and_details_set_on_the_context(check: Callable[[Case], None]) -> None:
+    class Setting(EchoServicer):
+        async def Unary(self, request: StringValue, context: Any) -> StringValue:
+            context.set_code(grpc.StatusCode.DATA_LOSS)
+            context.set_details("gone")
+            return request
+
+    async def case(transport: Transport) -> None:
+        async with Served(transport, Setting()) as served:
+            call = served.stub.Unary(say(""), timeout=20)
+            assert await status_of(call) == grpc.StatusCode.DATA_LOSS
+            assert await call.details() == "gone"
+
+    check(case)
+
+
+def test_unknown_method_and_failing_handler(check: Callable[[Case], None]) -> None:
+    class Failing(EchoServicer):
+        async def Unary(self, request: StringValue, context: Any) -> StringValue:
+            raise ValueError("broken inside")
+
+    async def case(transport: Transport) -> None:
+        async with Served(transport, Failing()) as served:
+            call = served.stub.Unary(say(""), timeout=20)
+            assert await status_of(call) == grpc.StatusCode.UNKNOWN
+            assert "broken inside" in await call.details()
+            unknown: Any = served.channel.unary_unary("/tidelog.test.Echo/Nothing")
+            assert await status_of(unknown(b"", timeout=20)) == grpc.StatusCode.UNIMPLEMENTED
+
+    check(case)
+
+
+def test_metadata_travels_both_ways(check: Callable[[Case], None]) -> None:
+    class Labelled(EchoServicer):
+        async def Unary(self, request: StringValue, context: Any) -> StringValue:
+            metadata = dict(context.invocation_metadata())
+            await context.send_initial_metadata((("first", "1"),))
+            context.set_trailing_metadata((("last", "2"), ("raw-bin", b"\x00\xff")))
+            return say(f"{metadata['client']} from {bool(context.peer())}")
+
+    async def case(transport: Transport) -> None:
+        async with Served(transport, Labelled()) as served:
+            call = served.stub.Unary(say(""), timeout=20, metadata=(("client", "me"),))
+            assert (await call).value == "me from True"
+            assert (await call.initial_metadata())["first"] == "1"
+            trailing = await call.trailing_metadata()
+            assert trailing["last"] == "2"
+            assert trailing["raw-bin"] == b"\x00\xff"
+
+    check(case)
+
+
+def test_a_deadline_ends_both_sides(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            await served.channel.channel_ready()
+            call = served.stub.Unary(say(""), timeout=0.5)
+            assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+            await servicer.ended.wait()
+            assert servicer.cancelled
+            assert servicer.remaining is not None
+            assert 0 < servicer.remaining < 1.0
+
+    check(case)
+
+
+def test_no_deadline_means_none_remaining(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Unary(say(""))
+            await servicer.begun.wait()
+            assert servicer.remaining is None
+            assert call.time_remaining() is None
+            assert not call.done()
+            assert call.cancel()
+
+    check(case)
+
+
+def test_a_cancelled_call_cancels_its_handler(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Unary(say(""), timeout=20)
+            await servicer.begun.wait()
+            assert call.cancel()
+            assert not call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert call.cancelled()
+            assert await call.code() == grpc.StatusCode.CANCELLED
+            await servicer.ended.wait()
+            assert servicer.cancelled
+
+    check(case)
+
+
+def test_a_cancelled_read_cancels_the_whole_call(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Both(timeout=20)
+            assert (await call.read()).value == "first"
+            await servicer.begun.wait()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call.read(), 0.05)
+            assert call.cancelled()
+            await servicer.ended.wait()
+
+    check(case)
+
+
+def test_a_cancelled_waiter_cancels_the_call(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Unary(say(""), timeout=20)
+
+            async def waits() -> None:
+                await call
+
+            waiter = asyncio.create_task(waits())
+            await servicer.begun.wait()
+            waiter.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiter
+            await servicer.ended.wait()
+            assert call.cancelled()
+
+    check(case)
+
+
+def test_stopping_the_server_ends_calls_as_unavailable(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Unary(say(""), timeout=20)
+            stream = served.stub.Down(say(""), timeout=20)
+            assert (await stream.read()).value == "first"
+            await servicer.begun.wait()
+            await served.server.stop(None)
+            assert await status_of(call) in _GONE
+            with pytest.raises(AioRpcError) as raised:
+                await stream.read()
+            assert raised.value.code() in _GONE
+            again = served.stub.Unary(say(""), timeout=20)
+            assert await status_of(again) == grpc.StatusCode.UNAVAILABLE
+
+    check(case)
+
+
+_GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+
+def test_a_graceful_stop_lets_running_calls_finish(check: Callable[[Case], None]) -> None:
+    class Gated(EchoServicer):
+        def __init__(self) -> None:
+            self.begun = asyncio.Event()
+            self.gate = asyncio.Event()
+
+        async def Unary(self, request: StringValue, context: Any) -> StringValue:
+            self.begun.set()
+            await self.gate.wait()
+            return request
+
+    async def case(transport: Transport) -> None:
+        servicer = Gated()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Unary(say("slow"), timeout=20)
+            await servicer.begun.wait()
+            stop = asyncio.create_task(served.server.stop(10))
+            await asyncio.sleep(0)
+            servicer.gate.set()
+            assert (await call).value == "slow"
+            await stop
+
+    check(case)
+
+
+def test_nobody_listens(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        async with Served(transport, EchoServicer()) as served:
+            await served.server.stop(None)
+            for _ in range(2):
+                call = served.stub.Unary(say(""), timeout=20)
+                assert await status_of(call) == grpc.StatusCode.UNAVAILABLE
+
+    check(case)
+
+
+def test_a_channel_finds_a_server_that_comes_back(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        async with Served(transport, EchoServicer()) as served:
+            assert (await served.stub.Unary(say("1"), timeout=20)).value == "1"
+            await served.server.stop(None)
+            assert await status_of(served.stub.Unary(say(""), timeout=20)) in _GONE
+            again = transport.server_factory()
+            add_EchoServicer_to_server(EchoServicer(), again)
+            again.add_insecure_port(served.address)
+            await again.start()
+            call = served.stub.Unary(say("2"), timeout=20, wait_for_ready=True)
+            assert (await call).value == "2"
+            await again.stop(None)
+
+    check(case)
+
+
+def test_a_closed_channel_cancels_and_refuses(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        servicer = Waiting()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Unary(say(""), timeout=20)
+            await servicer.begun.wait()
+            await served.channel.close()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await servicer.ended.wait()
+            with pytest.raises(grpc.aio.UsageError):
+                await served.stub.Unary(say(""), timeout=20)
+
+    check(case)
+
+
+def test_a_message_over_the_limit_is_refused(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        async with Served(transport, EchoServicer()) as served:
+            large = say("x" * (SMALL_LIMIT + 1))
+            call = served.stub.Unary(large, timeout=20)
+            assert await status_of(call) == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert (await served.stub.Unary(say("ok"), timeout=20)).value == "ok"
+
+    check(case)
+
+
+def test_a_writer_waits_for_a_slow_reader(check: Callable[[Case], None]) -> None:
+    """Flow control: a client that does not read stops the servicer, and nothing is lost."""
+    size, count = 64 * 1024, 2_000
+
+    class Flood(EchoServicer):
+        written = 0
+
+        async def Down(self, request: StringValue, context: Any) -> AsyncIterator[StringValue]:
+            for _ in range(count):
+                yield say("x" * size)
+                self.written += 1
+
+    async def case(transport: Transport) -> None:
+        servicer = Flood()
+        async with Served(transport, servicer) as served:
+            call = served.stub.Down(say(""), timeout=20)
+            assert (await call.read()) is not EOF
+            await asyncio.sleep(0.2)
+            assert servicer.written < count
+            received = 1
+            while await call.read() is not EOF:
+                received += 1
+            assert received == count
+
+    check(case)
+
+
+def test_a_failing_request_iterator_cancels_the_call(check: Callable[[Case], None]) -> None:
+    async def breaking() -> AsyncIterator[StringValue]:
+        yield say("1")
+        raise ValueError("no more")
+
+    async def case(transport: Transport) -> None:
+        async with Served(transport, EchoServicer()) as served:
+            call = served.stub.Up(breaking(), timeout=20)
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    check(case)
