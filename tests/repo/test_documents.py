@@ -20,6 +20,8 @@ NAMED: Final = re.compile(
 #: Names in backticks that look like paths and are what a user or a build makes, or their own.
 NOT_IN_THE_TREE: Final = frozenset({".venv/bin", "dist/"})
 
+FILE_NAMES: Final = frozenset(path.name for path in written_files())
+
 DOCUMENTS: Final = sorted(relative(path) for path in written_files() if path.suffix == ".md")
 
 
@@ -28,11 +30,18 @@ def missing_paths(document: Path, text: str) -> list[str]:
     missing = [
         link for link in LINK.findall(text) if not (document.parent / link).resolve().exists()
     ]
-    for name in NAMED.findall(text):
-        starts_here = "/" not in name or (ROOT / name.split("/")[0]).is_dir()
-        if starts_here and name not in NOT_IN_THE_TREE and not list(ROOT.glob(name.rstrip("/"))):
-            missing.append(name)
-    return missing
+    return missing + [name for name in NAMED.findall(text) if not is_in_the_tree(name)]
+
+
+def is_in_the_tree(name: str) -> bool:
+    """Whether a path from the root leads somewhere, or a bare file name is that of some file.
+
+    A path whose first folder is not ours is the reader's own, or part of an example.
+    """
+    if "/" not in name:
+        return name in FILE_NAMES
+    ours = (ROOT / name.split("/")[0]).is_dir() and name not in NOT_IN_THE_TREE
+    return not ours or any(ROOT.glob(name.rstrip("/")))
 
 
 def unknown_targets(text: str) -> list[str]:
