@@ -40,7 +40,7 @@ def is_in_the_tree(name: str) -> bool:
     """
     if "/" not in name:
         return name in FILE_NAMES
-    ours = (ROOT / name.split("/")[0]).is_dir() and name not in NOT_IN_THE_TREE
+    ours = (ROOT / name.split("/", maxsplit=1)[0]).is_dir() and name not in NOT_IN_THE_TREE
     return not ours or any(ROOT.glob(name.rstrip("/")))
 
 

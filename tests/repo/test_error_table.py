@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tidelog.errors import BY_CODE, TidelogError, error_from_wire
 from tidelog.wire.v1.common_pb2 import ErrorCode
 
