@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from support.leaks import leak_check
 
 settings.register_profile(

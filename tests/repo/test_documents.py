@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
 from support.tree import ROOT, relative, written_files
 
 #: A Markdown link to a place in this repository.

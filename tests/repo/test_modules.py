@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
 from support.tree import ROOT, SOURCE_ROOTS, python_files, relative
 
 #: What people may import by these names. A change here is a change of the public interface.

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.tree import ROOT
 
+from support.tree import ROOT
 from tools import setup
 
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 import pytest
+
 from support import leaks
 from support.eventually import eventually
 

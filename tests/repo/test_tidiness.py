@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
 from support.tree import ROOT, python_files, relative, text_files
 
 #: Patterns with the reason they are refused. Written in pieces, so that this file passes too.
