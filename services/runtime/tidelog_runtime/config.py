@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from tidelog.errors import InvalidConfig
 from tidelog.nearest import did_you_mean
-
 from tidelog_runtime.configs.units import (
     DURATION_UNITS,
     SIZE_UNITS,

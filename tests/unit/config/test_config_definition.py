@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tidelog.errors import InvalidConfig
 from tidelog_runtime.config import (
     BY_DEFAULT,

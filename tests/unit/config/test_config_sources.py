@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tidelog.errors import InvalidConfig
 from tidelog_runtime.configs.broker import BROKER_CONFIG
 from tidelog_runtime.configs.sources import resolve_configuration, variable_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from tidelog.errors import InvalidConfig
 from tidelog_runtime.config import SourceKind
 from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig, default_broker_config

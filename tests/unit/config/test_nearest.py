@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tidelog.nearest import did_you_mean, nearest
 
 TOPICS = ["orders", "invoices", "payments", "orders-eu"]

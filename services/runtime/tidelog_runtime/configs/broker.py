@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tidelog.errors import InvalidConfig
-
 from tidelog_runtime.config import ConfigDefinition, ConfigKey, ConfigValues, Source, SourceKind
 from tidelog_runtime.configs.broker_keys import NODE_KEYS
 from tidelog_runtime.configs.endpoint import Endpoint, parse_endpoint

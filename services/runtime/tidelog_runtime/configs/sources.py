@@ -14,7 +14,6 @@ from typing import Final
 
 from tidelog.errors import InvalidConfig
 from tidelog.nearest import did_you_mean
-
 from tidelog_runtime.config import ConfigDefinition, ConfigValues, Setting, Source, SourceKind
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
