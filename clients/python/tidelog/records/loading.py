@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 PURE_VARIABLE: Final = "TIDELOG_PURE"
 
-#: The modules that `tools/compile_records.py` compiles, in no order.
-COMPILED_MODULES: Final = ("batch", "builder", "decoder", "record", "source", "varint")
-
 
 class PureFinder:
     """Finds the sources of this package's modules before the import system finds their twins."""
@@ -32,9 +29,9 @@ class PureFinder:
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The source of one of `COMPILED_MODULES`; None leaves every other module alone."""
+        """The source of a module of this package; None leaves every other module alone."""
         package, _, name = fullname.rpartition(".")
-        if package != __package__ or name not in COMPILED_MODULES:
+        if package != __package__:
             return None
         source = Path(__file__).with_name(f"{name}.py")
         loader = SourceFileLoader(fullname, str(source))
