@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
+import json
 import subprocess
 import sys
 import time
@@ -58,18 +58,16 @@ Answer = TypeVar("Answer")
 
 @contextmanager
 def throw_away_node() -> Iterator[str]:
-    """Runs `tidelog up --ephemeral` on free ports; yields the address it says it serves."""
-    command = [str(Path(sys.executable).parent / "tidelog"), "up", "--ephemeral"]
-    command += ["--listeners", "127.0.0.1:0", "--metrics-port", "0"]
+    """Runs `tidelog up --ephemeral` on free ports; yields the address it serves at."""
+    command = [str(Path(sys.executable).parent / "tidelog"), "up", "--ephemeral", "--json"]
+    command += ["--port", "0", "--metrics-port", "0", "--internal-port", "0"]
     node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert node.stdout is not None
     try:
-        for line in node.stdout:
-            address = re.match(r"\s*bootstrap\s+(\S+)", line)
-            if address:
-                yield address[1]
-                return
-        raise SystemExit("the node ended before it served: see its words above")
+        ready = node.stdout.readline()
+        if not ready:
+            raise SystemExit("the node ended before it served: see its words above")
+        yield str(json.loads(ready)["bootstrap"])
     finally:
         node.terminate()
         node.communicate()
