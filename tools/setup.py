@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Final
 
@@ -138,25 +139,33 @@ def ensure_extra(wanted: str, stamp: dict[str, str]) -> None:
     write_stamp(stamp)
 
 
+def compiler_traits() -> str:
+    """What decides whether the codec can be compiled here: a compiler, and Python's headers."""
+    found = [shutil.which(name) for name in ("cc", "gcc", "clang")]
+    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    return f"{os.environ.get('CC', '')} {found} {headers.exists()}"
+
+
 def ensure_codec(stamp: dict[str, str], *, may_compile: bool) -> None:
     """Compiles the record codec, so that no twin is left that is older than its source.
 
     Python prefers the compiled twin to the source beside it: a stale one would run old code
     silently, so it is removed before anything else is tried.
     """
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or "none"
-    sources = digest_of([*sorted(RECORDS.rglob("*.py")), COMPILE_TOOL])
-    inputs = f"{sources} {compiler}"
+    inputs = f"{digest_of([*sorted(RECORDS.rglob('*.py')), COMPILE_TOOL])} {compiler_traits()}"
     if stamp.get("codec") == inputs:
         return
     for twin in sorted(RECORDS.rglob("*.so")):
         twin.unlink()
     stamp.pop("codec", None)
     write_stamp(stamp)
-    if not may_compile or not COMPILE_TOOL.exists():
+    if not may_compile:
         return
     if subprocess.run([VENV_PYTHON, COMPILE_TOOL], check=False).returncode != 0:
-        raise SetupFailure("the record codec did not compile: see the words above")
+        raise SetupFailure(
+            "the record codec did not compile: see the words above; "
+            "to go on with the pure Python codec, which is slower, add CC=none to the command"
+        )
     stamp["codec"] = inputs
     write_stamp(stamp)
 

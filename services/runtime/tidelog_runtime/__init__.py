@@ -1,1 +1,4 @@
-"""What every Tidelog service stands on: ports and adapters, metadata store, serving, lifecycle, config, metrics."""
+"""What every Tidelog service stands on.
+
+Ports and adapters, the metadata store, serving, lifecycle, configuration and metrics.
+"""
