@@ -14,7 +14,7 @@ import heapq
 import threading
 from asyncio import base_events
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextvars import Context
 from dataclasses import dataclass
 from random import Random
@@ -80,7 +80,7 @@ class SimulationLoop(base_events.BaseEventLoop):
         self._now_us = 0
         self._step_of_last_jump = 0
         self._tasks_started = 0
-        self._foreign_call: str | None = None
+        self._touched: str | None = None
         self._home_thread = threading.get_ident()
         self._tasks_alive: dict[asyncio.Task[Any], None] = {}
         trace.now = self.time
@@ -121,8 +121,8 @@ class SimulationLoop(base_events.BaseEventLoop):
     # ---- the one place where code is run
 
     def _run_once(self) -> None:
-        if self._foreign_call is not None:
-            raise RealWorldTouched(self._foreign_call)
+        if self._touched is not None:
+            raise RealWorldTouched(self._touched)
         self._drop_cancelled_timers()
         if not self._ready and not self._stopping:
             if not self._scheduled:
@@ -244,14 +244,24 @@ class SimulationLoop(base_events.BaseEventLoop):
         self._stay_home("call_soon_threadsafe")
         return self.call_soon(callback, *args, context=context)
 
+    def report_touch(self, story: str) -> None:
+        """Simulated code reached for the real world: fail the run, even if the code goes on."""
+        self._touched = story
+
     def _stay_home(self, what: str) -> None:
         if threading.get_ident() != self._home_thread:
-            self._foreign_call = f"{what} was called from thread {threading.current_thread().name}"
-            raise RealWorldTouched(self._foreign_call)
+            story = f"{what} was called from thread {threading.current_thread().name}"
+            self.report_touch(story)
+            raise RealWorldTouched(story)
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         """There are no real sockets either."""
         raise RealWorldTouched(f"simulated code tried to reach {host}:{port} over a real socket")
+
+    def _asyncgen_firstiter_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
+        # At the end asyncio closes all generators, which a killed process would not have done.
+        if CURRENT_PROCESS.get() is None:
+            super()._asyncgen_firstiter_hook(generator)  # type: ignore[misc]
 
     def _process_events(self, event_list: object) -> None:
         """There is no selector, so there are no events; asyncio asks for the method."""

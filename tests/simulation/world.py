@@ -15,6 +15,8 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from simulation.clocks import DriftingClock
+from simulation.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
+from simulation.fence import fenced
 from simulation.loop import Schedule, SimulationError, SimulationLoop
 from simulation.network import Network, Weather
 from simulation.process import Process
@@ -53,6 +55,27 @@ class World:
         self.processes.append(process)
         return process
 
+    def disk(
+        self,
+        host: str,
+        *,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        whole_volume: bool = False,
+    ) -> SimulatedDisk:
+        """An empty disk for a host; what is done to it becomes part of the trace."""
+        trace = self.trace
+
+        def observe(operation: str, path: str) -> None:
+            trace.fold_bytes(f"{host} {operation} {path}".encode())
+
+        return SimulatedDisk(
+            self.stream(f"disk/{host}"),
+            name=host,
+            capacity_bytes=capacity_bytes,
+            whole_volume=whole_volume,
+            observe=observe,
+        )
+
     def wall_clock(self, host: str) -> DriftingClock:
         """The wall clock of a host."""
         return DriftingClock(self.loop.time, self.stream(f"clock/{host}"))
@@ -83,16 +106,17 @@ def run(
     world = world or World(seed)
     loop = world.loop
     try:
-        result = loop.run_until_complete(scenario(world))
-        _wind_down(world)
+        with fenced(loop):
+            result = loop.run_until_complete(scenario(world))
+            _wind_down(world)
         if loop.unhandled:
             raise UnhandledErrors("; ".join(loop.unhandled))
         return Outcome(
             result, world.trace.digest(), loop.time(), loop.steps, world.network.messages_sent
         )
     finally:
-        _bury(world)
         loop.close()
+        _bury(world)
 
 
 def _wind_down(world: World) -> None:

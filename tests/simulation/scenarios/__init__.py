@@ -1,0 +1,1 @@
+"""Scenarios: what runs in a simulated world, and what must hold while it does."""
