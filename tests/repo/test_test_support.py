@@ -64,6 +64,20 @@ def test_an_error_nobody_retrieved_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert found == ["asyncio said: Task exception was never retrieved"]
 
 
+def test_a_task_nobody_ended_is_named() -> None:
+    async def wait_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def forget() -> None:
+        task = asyncio.create_task(wait_for_ever(), name="forgotten")
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    with leaks.leak_check() as found:
+        asyncio.run(forget())
+    assert found == ["task forgotten was still running"]
+
+
 def test_eventually_returns_what_it_saw() -> None:
     answers = iter(["", "", "ready"])
     assert eventually(lambda: next(answers)) == "ready"

@@ -6,6 +6,7 @@ of wider scope may own it) is not its fault; what it started, it ends.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -13,12 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
 #: Children that Python itself keeps for the rest of the process, by a word of their command line.
 LASTING_CHILDREN: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 #: How long a thread that was told to end may take to do so; only a thread that leaks waits it out.
 JOIN_SECONDS: Final = 10.0
+
+#: How `asyncio.run` ends what still runs; it has no public name.
+CANCEL_ALL_TASKS: Final = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]
 
 
 def has_children() -> bool:
@@ -58,6 +63,22 @@ class ErrorsOfAsyncio(logging.Handler):
         self.messages.append(record.getMessage().split("\n", 1)[0])
 
 
+@contextmanager
+def unended_tasks(leaks: list[str]) -> Iterator[None]:
+    """Names the tasks that `asyncio.run` has to cancel because nobody awaited or cancelled them.
+
+    It does so silently, in the one function that is wrapped here.
+    """
+
+    def name_and_cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+        names = sorted(task.get_name() for task in asyncio.all_tasks(loop))
+        leaks.extend(f"task {name} was still running" for name in names)
+        CANCEL_ALL_TASKS(loop)
+
+    with mock.patch.object(asyncio.runners, "_cancel_all_tasks", name_and_cancel_all):
+        yield
+
+
 def threads_left(before: set[threading.Thread]) -> list[str]:
     """Threads started since `before` that do not end."""
     left = []
@@ -79,7 +100,8 @@ def leak_check() -> Iterator[list[str]]:
     errors = ErrorsOfAsyncio()
     logging.getLogger("asyncio").addHandler(errors)
     try:
-        yield leaks
+        with unended_tasks(leaks):
+            yield leaks
     finally:
         logging.getLogger("asyncio").removeHandler(errors)
         leaks += threads_left(threads_before)
