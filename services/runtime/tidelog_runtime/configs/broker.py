@@ -6,6 +6,7 @@ Read once, at start, by the composition root; every service of the process gets 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -89,7 +90,7 @@ class BrokerConfig:
             **taken,
         )
 
-    def topic_config(self, overrides: dict[str, str]) -> TopicConfig:
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """What holds for a topic with these overrides; raises InvalidConfig for a bad one."""
         return TopicConfig.from_values(topic_values(overrides, self.values))
 
