@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tidelog_runtime.adapters.local_disk import LocalDisk
 from tidelog_runtime.disk import AlreadyLocked, Disk, WholeVolumeSync
 

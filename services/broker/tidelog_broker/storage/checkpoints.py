@@ -1,0 +1,95 @@
+"""The small files of a data directory: its identity, its clean marker, its watermarks.
+
+The data directory writes them, each atomically and durably. The identity is written once. The
+marker is written last in a clean stop and deleted before anything else happens at the next start,
+so that its presence proves that all else is as it was left. Watermarks may lag and never lead.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from tidelog.model import PartitionId, TopicId
+from tidelog_broker.storage.frames import DamagedFile, seal, unseal
+from tidelog_broker.storage.log_state import CleanState
+
+_IDENTITY: Final = b"TLid"
+_CLEAN: Final = b"TLcl"
+_WATERMARKS: Final = b"TLwm"
+_VERSION: Final = 1
+
+_CLEAN_LINE: Final = struct.Struct(">16sIqiqqq")
+_WATERMARK_LINE: Final = struct.Struct(">16sIqq")
+#: A payload is never empty: it begins with the number of its lines.
+_COUNT: Final = struct.Struct(">I")
+STORAGE_UUID_BYTES: Final = 16
+
+
+def encode_identity(storage_uuid: bytes) -> bytes:
+    """The content of the identity file."""
+    assert len(storage_uuid) == STORAGE_UUID_BYTES, storage_uuid
+    return seal(_IDENTITY, _VERSION, storage_uuid)
+
+
+def decode_identity(content: bytes, path: str) -> bytes:
+    """The storage uuid."""
+    payload = bytes(unseal(content, _IDENTITY, _VERSION, path))
+    if len(payload) != STORAGE_UUID_BYTES:
+        raise DamagedFile(f"{path} holds {len(payload)} bytes instead of a storage uuid")
+    return payload
+
+
+def encode_clean_marker(states: Iterable[tuple[PartitionId, CleanState]]) -> bytes:
+    """The content of the clean marker."""
+    lines = [
+        _CLEAN_LINE.pack(
+            key.topic_id,
+            key.partition,
+            state.log_end,
+            state.latest_epoch,
+            state.size_bytes,
+            state.active_base,
+            state.active_size,
+        )
+        for key, state in states
+    ]
+    return seal(_CLEAN, _VERSION, _COUNT.pack(len(lines)) + b"".join(lines))
+
+
+def decode_clean_marker(content: bytes, path: str) -> dict[PartitionId, CleanState]:
+    """What each log looked like when the broker stopped."""
+    lines = _lines(unseal(content, _CLEAN, _VERSION, path), _CLEAN_LINE, path)
+    return {
+        PartitionId(TopicId(topic_id), partition): CleanState(*numbers)
+        for topic_id, partition, *numbers in _CLEAN_LINE.iter_unpack(lines)
+    }
+
+
+def encode_watermarks(marks: Iterable[tuple[PartitionId, int, int]]) -> bytes:
+    """The content of the watermarks file: (partition, high watermark, log start)."""
+    lines = [
+        _WATERMARK_LINE.pack(key.topic_id, key.partition, high_watermark, log_start)
+        for key, high_watermark, log_start in marks
+    ]
+    return seal(_WATERMARKS, _VERSION, _COUNT.pack(len(lines)) + b"".join(lines))
+
+
+def decode_watermarks(content: bytes, path: str) -> dict[PartitionId, tuple[int, int]]:
+    """(high watermark, log start) by partition."""
+    lines = _lines(unseal(content, _WATERMARKS, _VERSION, path), _WATERMARK_LINE, path)
+    return {
+        PartitionId(TopicId(topic_id), partition): (high_watermark, log_start)
+        for topic_id, partition, high_watermark, log_start in _WATERMARK_LINE.iter_unpack(lines)
+    }
+
+
+def _lines(payload: memoryview, line: struct.Struct, path: str) -> memoryview:
+    if len(payload) < _COUNT.size:
+        raise DamagedFile(f"{path} ends before its first line")
+    (count,) = _COUNT.unpack_from(payload)
+    lines = payload[_COUNT.size :]
+    if len(lines) != count * line.size:
+        raise DamagedFile(f"{path} holds {len(lines)} bytes where {count} lines were written")
+    return lines

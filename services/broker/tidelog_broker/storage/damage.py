@@ -1,0 +1,66 @@
+"""Ranges of a log that are damaged on this disk: kept as they are, refused to every reader.
+
+Recovery and scrubbing find them, the log persists and obeys them. Only what was known to be
+durable can be damaged; above that a bad batch is a torn tail and is simply not there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from tidelog.errors import LogCorrupt
+from tidelog_broker.storage import names
+from tidelog_broker.storage.frames import seal, unseal
+from tidelog_broker.storage.segment import DamagedBytes, Segment
+from tidelog_runtime.disk import Disk
+
+_MAGIC: Final = b"TLdm"
+_VERSION: Final = 1
+_LINE: Final = struct.Struct(">qqqqq")
+
+
+class DamagedRange(NamedTuple):
+    """Offsets that cannot be served, and the bytes of a segment where they were, if any."""
+
+    start_offset: int
+    end_offset: int
+    segment_base: int
+    position: int
+    end_position: int
+
+
+def write(disk: Disk, folder: str, ranges: Iterable[DamagedRange]) -> None:
+    """Remember the ranges durably, or that there are none any more."""
+    path = f"{folder}/{names.DAMAGED}"
+    content = b"".join(_LINE.pack(*damaged) for damaged in ranges)
+    if content:
+        disk.replace(path, seal(_MAGIC, _VERSION, content))
+    elif disk.exists(path):
+        disk.remove(path)
+
+
+def read(disk: Disk, folder: str) -> list[DamagedRange]:
+    """The ranges found before; raises DamagedFile when even they are damaged."""
+    path = f"{folder}/{names.DAMAGED}"
+    if not disk.exists(path):
+        return []
+    payload = unseal(disk.read_bytes(path), _MAGIC, _VERSION, path)
+    whole = len(payload) - len(payload) % _LINE.size
+    return [DamagedRange(*fields) for fields in _LINE.iter_unpack(payload[:whole])]
+
+
+def mark(segment: Segment, damaged: DamagedRange) -> None:
+    """Let walks through the segment jump over the damaged bytes."""
+    if damaged.end_position > damaged.position:
+        segment.damage.append(DamagedBytes(damaged.position, damaged.end_position))
+
+
+def refuse(label: str, damaged: DamagedRange) -> LogCorrupt:
+    """The error for a read inside a damaged range."""
+    return LogCorrupt(
+        f"Offsets {damaged.start_offset} to {damaged.end_offset - 1} of {label} are damaged on "
+        "this broker's disk",
+        hint=f"Read on from offset {damaged.end_offset}, or from another replica",
+    )

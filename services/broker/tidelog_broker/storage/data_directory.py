@@ -1,0 +1,385 @@
+"""A broker's data directory: one process, one identity, one journal, many logs.
+
+The broker opens it at the start, asks it for each partition's log, and closes it last. It decides
+what may be believed after a stop: everything after a clean one, the journal after any other.
+Order is what keeps that true: the clean marker goes before anything is touched, and comes back
+after everything else is durable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelog.errors import StorageError
+from tidelog.model import PartitionId, TopicId
+from tidelog_broker.storage import checkpoints, names
+from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
+from tidelog_broker.storage.frames import DamagedFile
+from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, key_of
+from tidelog_broker.storage.log import Log
+from tidelog_broker.storage.log_state import CleanState
+from tidelog_broker.storage.recovery import Expectation
+from tidelog_broker.storage.volume import Volume
+from tidelog_runtime.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryProgress:
+    """One more log was recovered after an unclean stop."""
+
+    partition_id: PartitionId
+    logs_recovered: int
+    logs_found: int
+    bytes_scanned: int
+    damaged_offsets: int
+
+
+ReportProgress = Callable[[RecoveryProgress], None]
+
+
+class DataDirectory:
+    """An open data directory. Not thread-safe: everything but a sync runs on one thread."""
+
+    def __init__(self, disk: Disk, config: StorageConfig) -> None:
+        """Use `open`."""
+        self._disk = disk
+        self._lock = disk.acquire_lock(names.LOCK)
+        self._logs: dict[PartitionId, Log] = {}
+        self._clean_states: dict[PartitionId, CleanState] = {}
+        self._watermarks: dict[PartitionId, tuple[int, int]] = {}
+        self._topic_names: dict[TopicId, str] = {}
+        self._progress: ReportProgress | None = None
+        self._logs_found = 0
+        self._logs_recovered = 0
+        self._deletions = 0
+        self.config = config
+        self.storage_uuid = b""
+        #: Whether the last process to use the directory stopped cleanly.
+        self.was_clean = False
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        config: StorageConfig,
+        *,
+        new_storage_uuid: bytes,
+        now_ms: int,
+        progress: ReportProgress | None = None,
+    ) -> DataDirectory:
+        """Lock and open a data directory, or make a new one with this uuid.
+
+        Raises AlreadyLocked, UnsupportedVersion for a newer format, StorageError. Logs are
+        recovered one by one, by `open_partition`; `progress` hears of each.
+        """
+        directory = cls(disk, config)
+        try:
+            directory._open(new_storage_uuid, now_ms)
+        except BaseException:
+            directory._lock.release()
+            raise
+        directory._progress = progress
+        directory._logs_found = len(directory.stored_partitions())
+        return directory
+
+    def _open(self, new_storage_uuid: bytes, now_ms: int) -> None:
+        disk = self._disk
+        self.storage_uuid = self._read_identity(new_storage_uuid)
+        self._take_clean_marker()
+        disk.make_directory(names.TOPICS)
+        self._journal = Journal(disk, self.config.flush_policy, self.config.journal_bytes)
+        self.volume = Volume(disk, self.config, self._journal)
+        if disk.exists(names.WATERMARKS):
+            try:
+                content = disk.read_bytes(names.WATERMARKS)
+                self._watermarks = checkpoints.decode_watermarks(content, names.WATERMARKS)
+            except DamagedFile:
+                disk.remove(names.WATERMARKS)
+        self._remove_leftovers()
+        self._journal.sync()
+        self.volume.space.check(now_ms)
+
+    def _read_identity(self, new_storage_uuid: bytes) -> bytes:
+        disk = self._disk
+        if disk.exists(names.IDENTITY):
+            return checkpoints.decode_identity(disk.read_bytes(names.IDENTITY), names.IDENTITY)
+        if disk.exists(names.TOPICS) and disk.list_directory(names.TOPICS):
+            raise StorageError(
+                "The data directory holds topics and has lost its identity file",
+                hint="Restore the file, or start with an empty directory to replicate it anew",
+            )
+        disk.replace(names.IDENTITY, checkpoints.encode_identity(new_storage_uuid))
+        return new_storage_uuid
+
+    def _take_clean_marker(self) -> None:
+        """Read the marker and delete it, durably, before anything else changes."""
+        disk = self._disk
+        if not disk.exists(names.CLEAN_MARKER):
+            return
+        content = disk.read_bytes(names.CLEAN_MARKER)
+        disk.remove(names.CLEAN_MARKER)
+        disk.sync_directory("")
+        try:
+            self._clean_states = checkpoints.decode_clean_marker(content, names.CLEAN_MARKER)
+            self.was_clean = True
+        except DamagedFile:
+            self.was_clean = False
+
+    def _remove_leftovers(self) -> None:
+        """Finish what a crash interrupted: replacements, and deletions once announced."""
+        disk = self._disk
+        for name in disk.list_directory(""):
+            if name.endswith(names.TEMPORARY):
+                disk.remove(name)
+        for partition_id in sorted(self._journal.state.deleted):
+            folder = names.partition_folder(partition_id)
+            if disk.exists(folder):
+                disk.remove_tree(folder)
+        for topic in disk.list_directory(names.TOPICS):
+            folder = f"{names.TOPICS}/{topic}"
+            if topic.endswith(names.DELETED):
+                disk.remove_tree(folder)
+                continue
+            if names.topic_id_of(topic) is None:
+                continue
+            for name in disk.list_directory(folder):
+                if name.endswith(names.DELETED):
+                    disk.remove_tree(f"{folder}/{name}")
+                elif name.endswith(names.TEMPORARY):
+                    disk.remove(f"{folder}/{name}")
+
+    # --- what is there -------------------------------------------------------------------------
+
+    @property
+    def durable_evidence_intact(self) -> bool:
+        """Whether all that was known to be durable has been found, in the logs opened so far.
+
+        After an unclean stop this needs a journal that was kept under `flush.policy=commit`: only
+        then does an intact log prove that no acknowledged record is missing.
+        """
+        if not all(log.evidence_intact for log in self._logs.values()):
+            return False
+        if self.was_clean:
+            return True
+        journal = self._journal
+        return journal.intact and journal.previous_policy is FlushPolicy.COMMIT
+
+    def logs(self) -> list[Log]:
+        """The logs that are open."""
+        return list(self._logs.values())
+
+    def stored_partitions(self) -> list[PartitionId]:
+        """The partitions that have a folder here, in order."""
+        found = []
+        for topic in self._disk.list_directory(names.TOPICS):
+            topic_id = names.topic_id_of(topic)
+            if topic_id is None:
+                continue
+            for name in self._disk.list_directory(f"{names.TOPICS}/{topic}"):
+                partition = names.partition_of(name)
+                if partition is not None:
+                    found.append(PartitionId(topic_id, partition))
+        return sorted(found)
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        """The name a topic had when its first partition came to this disk."""
+        known = self._topic_names.get(topic_id)
+        if known is not None:
+            return known
+        path = f"{names.topic_folder(topic_id)}/{names.TOPIC_NAME}"
+        if not self._disk.exists(path):
+            return None
+        name = self._disk.read_bytes(path).decode("utf-8", "replace")
+        self._topic_names[topic_id] = name
+        return name
+
+    # --- partitions ----------------------------------------------------------------------------
+
+    def open_partition(
+        self, partition_id: PartitionId, topic_name: str, config: LogConfig, *, now_ms: int
+    ) -> Log:
+        """The partition's log: trusted after a clean stop, recovered after another, or new."""
+        log = self._logs.get(partition_id)
+        if log is not None:
+            log.config = config
+            return log
+        log = Log(self.volume, partition_id, topic_name, config)
+        state = self._journal.state
+        high_watermark, log_start = self._watermarks.get(partition_id, (0, 0))
+        log_start = state.starts.get(partition_id, log_start)
+        log.high_watermark = high_watermark
+        clean_state = self._clean_states.pop(partition_id, None)
+        try:
+            self._write_topic_name(partition_id.topic_id, topic_name)
+            if clean_state is not None:
+                log.trust(clean_state, log_start)
+            elif self._is_known(partition_id):
+                self._recover(log, log_start, now_ms)
+            else:
+                was_deleted = partition_id in state.deleted
+                log.begin_empty(log_start)
+                if was_deleted:
+                    # Without this a crash would delete the new partition for the old one.
+                    self._journal.sync()
+        except OSError as error:
+            raise StorageError(f"{log} could not be opened", cause=str(error)) from error
+        self._logs[partition_id] = log
+        return log
+
+    def _is_known(self, partition_id: PartitionId) -> bool:
+        if self._journal.state.ends.get(partition_id, 0) > 0:
+            return True
+        return self._disk.exists(names.partition_folder(partition_id))
+
+    def _write_topic_name(self, topic_id: TopicId, topic_name: str) -> None:
+        if self.topic_name(topic_id) is None:
+            folder = names.topic_folder(topic_id)
+            self._disk.make_directory(folder)
+            self._disk.replace(f"{folder}/{names.TOPIC_NAME}", topic_name.encode())
+            self._topic_names[topic_id] = topic_name
+
+    def _recover(self, log: Log, log_start: int, now_ms: int) -> None:
+        state = self._journal.state
+        partition_id = log.partition_id
+        expected = Expectation(
+            state.ends.get(partition_id), log_start, state.cuts.get(partition_id)
+        )
+        scanned = log.recover(expected, now_ms)
+        self._logs_recovered += 1
+        if self._progress is not None:
+            damaged = sum(bad.end_offset - bad.start_offset for bad in log.damaged_ranges)
+            self._progress(
+                RecoveryProgress(
+                    partition_id, self._logs_recovered, self._logs_found, scanned, damaged
+                )
+            )
+
+    def delete_partition(self, partition_id: PartitionId, *, now_ms: int) -> None:
+        """Delete a partition, durably when this returns; its space follows after the delay."""
+        self._delete([partition_id], names.partition_folder(partition_id), now_ms)
+
+    def delete_topic(self, topic_id: TopicId, *, now_ms: int) -> None:
+        """Delete every partition of a topic that is on this disk."""
+        partitions = [key for key in self.stored_partitions() if key.topic_id == topic_id]
+        partitions += [
+            key for key in self._logs if key.topic_id == topic_id and key not in partitions
+        ]
+        self._delete(partitions, names.topic_folder(topic_id), now_ms)
+        self._topic_names.pop(topic_id, None)
+
+    def _delete(self, partitions: list[PartitionId], folder: str, now_ms: int) -> None:
+        delay_ms = 0
+        try:
+            entries = [(key, key_of(key), 0) for key in partitions]
+            self._journal.write_and_sync(DELETE, entries)
+            for partition_id in partitions:
+                self._clean_states.pop(partition_id, None)
+                self._watermarks.pop(partition_id, None)
+                log = self._logs.pop(partition_id, None)
+                if log is not None:
+                    delay_ms = log.config.file_delete_delay_ms
+                    log.discard()
+            if self._disk.exists(folder):
+                self._deletions += 1
+                retired = f"{folder}.{self._deletions}{names.DELETED}"
+                self._disk.rename(folder, retired)
+                self._disk.sync_directory(folder.rpartition("/")[0])
+                self.volume.trash.add(retired, now_ms + delay_ms, is_folder=True)
+            self.purge_deleted(now_ms)
+        except OSError as error:
+            raise StorageError(f"{folder} could not be deleted", cause=str(error)) from error
+
+    def purge_deleted(self, now_ms: int) -> int:
+        """Give back the space of what was deleted long enough ago, or of all when it is needed."""
+        space = self.volume.space
+        purged = self.volume.trash.purge(None if space.full else now_ms)
+        if space.full:
+            space.check(now_ms)
+        return purged
+
+    # --- upkeep --------------------------------------------------------------------------------
+
+    def can_append(self, now_ms: int) -> bool:
+        """Look at the free space: whether appends are accepted from now on."""
+        return self.volume.space.check(now_ms)
+
+    def run_retention(self, now_ms: int) -> int:
+        """Drop whole segments by age and size, and forgotten producers; logs that got shorter."""
+        due = []
+        for log in self._logs.values():
+            log.expire_producers(now_ms)
+            start = None if log.fault is not None else log.retention_point(now_ms)
+            if start is not None:
+                due.append((log, start))
+        if due:
+            entries = [(log.partition_id, log.journal_key, start) for log, start in due]
+            try:
+                self._journal.write_and_sync(STARTS, entries)
+                for log, start in due:
+                    log.apply_log_start(start, now_ms)
+            except OSError as error:
+                raise StorageError("Retention could not run", cause=str(error)) from error
+        self.purge_deleted(now_ms)
+        return len(due)
+
+    def watermarks_content(self) -> bytes:
+        """The watermarks file as of now, for whoever writes it in a thread."""
+        marks = dict(self._watermarks)
+        for log in self._logs.values():
+            marks[log.partition_id] = (log.high_watermark, log.log_start)
+        self._watermarks = marks
+        return checkpoints.encode_watermarks((key, *mark) for key, mark in marks.items())
+
+    def journal_ends(self) -> None:
+        """Write how far each log is durable to the journal, which is synced with the next commit.
+
+        Group commit does this by itself for the logs it syncs.
+        """
+        known = self._journal.state.ends
+        self._journal.write(
+            ENDS,
+            [
+                (log.partition_id, log.journal_key, log.durable_end)
+                for log in self._logs.values()
+                if log.fault is None and known.get(log.partition_id) != log.durable_end
+            ],
+        )
+
+    def checkpoint(self) -> None:
+        """Write high watermarks and log starts, durably."""
+        self._disk.replace(names.WATERMARKS, self.watermarks_content())
+
+    def close(self) -> None:
+        """Sync and close everything; the clean marker comes last, the lock goes after it."""
+        try:
+            self._close_logs()
+        except OSError as error:
+            raise StorageError(
+                "The data directory could not be closed cleanly; the next start recovers it",
+                cause=str(error),
+            ) from error
+        finally:
+            self.volume.files.close_all()
+            self._journal.close()
+            self._lock.release()
+
+    def _close_logs(self) -> None:
+        states = dict(self._clean_states)
+        for log in self._logs.values():
+            if log.fault is None and log.has_unsynced:
+                # A log that fails is faulty now and will be recovered; the others close cleanly.
+                with contextlib.suppress(StorageError):
+                    log.sync()
+            state = log.close()
+            if state is not None:
+                states[log.partition_id] = state
+        self.volume.trash.purge(None)
+        if self.volume.space.fault is not None:
+            return
+        self.journal_ends()
+        self._journal.sync()
+        self.checkpoint()
+        marker = checkpoints.encode_clean_marker(states.items())
+        self._disk.replace(names.CLEAN_MARKER, marker)

@@ -1,0 +1,277 @@
+"""Group commit: one sync serves everything appended, to all partitions, while the last one ran.
+
+The asyncio shell of storage. Partitions mark their log dirty after an append; rounds take all dirty
+logs, sync their files in threads, and then tell each partition how far its log may be
+acknowledged. What a round made durable is journalled with the next round, or soon after when there
+is none. The invariant: nothing is reported durable before its file, the names it hangs on, and
+everything the journal held when the round began are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from tidelog.model import PartitionId
+from tidelog_broker.storage import names
+from tidelog_broker.storage.config import FlushPolicy
+from tidelog_broker.storage.data_directory import DataDirectory
+from tidelog_broker.storage.journal import ENDS, JournalSync
+from tidelog_broker.storage.log import Log
+from tidelog_broker.storage.log_sync import SyncTicket
+from tidelog_runtime.disk import WholeVolumeSync
+
+#: When nothing is appended, the last ends are journalled after so long.
+_IDLE_JOURNAL_S: Final = 0.02
+
+SyncJob = Callable[[], list[OSError | None]]
+
+
+class RunInThread(Protocol):
+    """Runs a blocking job off the event loop, such as `loop.run_in_executor` with a small pool."""
+
+    def __call__(self, job: SyncJob, /) -> Awaitable[list[OSError | None]]:
+        """Run the job and give its outcome."""
+
+
+class GroupCommit:
+    """Makes the logs of one data directory durable by the cluster's flush policy."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        *,
+        run_in_thread: RunInThread,
+        on_durable: Callable[[Log, int], None],
+        on_fault: Callable[[Log, OSError], None],
+    ) -> None:
+        """`on_durable(log, end)`: on this disk's part everything below `end` may be acknowledged.
+
+        `on_fault(log, error)`: a sync failed, the log is FAULTY. Both are called on the loop.
+        """
+        self._directory = directory
+        self._journal = directory.volume.journal
+        self._config = directory.config
+        self._policy = directory.config.flush_policy
+        self._run_in_thread = run_in_thread
+        self._on_durable = on_durable
+        self._on_fault = on_fault
+        self._dirty: dict[Log, None] = {}
+        self._announced: dict[Log, None] = {}
+        self._pending_ends: list[tuple[PartitionId, bytes, int]] = []
+        self._wakeup = asyncio.Event()
+        self._one_round = asyncio.Lock()
+        self._whole_volume = self._whole_volume_sync()
+
+    def _whole_volume_sync(self) -> WholeVolumeSync | None:
+        disk = self._directory.volume.disk
+        return disk if isinstance(disk, WholeVolumeSync) and disk.owns_volume() else None
+
+    def mark_dirty(self, log: Log) -> None:
+        """The log was appended to. Called right after the append; `on_durable` follows."""
+        if self._policy is FlushPolicy.COMMIT:
+            self._dirty[log] = None
+            self._wakeup.set()
+            return
+        if self._policy is FlushPolicy.INTERVAL or log.has_closed_unsynced:
+            self._dirty[log] = None
+            self._wakeup.set()
+        if not self._announced:
+            asyncio.get_running_loop().call_soon(self._announce)
+        self._announced[log] = None
+
+    def _announce(self) -> None:
+        """Without waiting for a sync, what was appended may be acknowledged."""
+        announced, self._announced = self._announced, {}
+        for log in announced:
+            self._on_durable(log, log.acknowledgeable_end)
+
+    async def run(self) -> None:
+        """Commit until cancelled; `drain` first to stop without leaving anything undone."""
+        while True:
+            await self._wait_for_work()
+            async with self._one_round:
+                await self._commit()
+
+    async def _wait_for_work(self) -> None:
+        if self._policy is not FlushPolicy.COMMIT:
+            await asyncio.sleep(self._config.flush_ms / 1000)
+        if self._dirty:
+            return
+        self._wakeup.clear()
+        if not self._pending_ends and not self._journal.dirty:
+            await self._wakeup.wait()
+            return
+        try:
+            async with asyncio.timeout(_IDLE_JOURNAL_S):
+                await self._wakeup.wait()
+        except TimeoutError:
+            # Idle: a round of the journal alone.
+            return
+
+    async def drain(self) -> None:
+        """Return when everything appended before this call is durable and journalled."""
+        while self._dirty or self._pending_ends or self._journal.dirty:
+            async with self._one_round:
+                await self._commit()
+            if self._directory.volume.space.fault is not None:
+                return
+
+    async def write_watermarks(self) -> None:
+        """Checkpoint high watermarks and log starts without holding up the event loop."""
+        content = self._directory.watermarks_content()
+        disk = self._directory.volume.disk
+
+        def replace() -> list[OSError | None]:
+            return [_attempt(lambda: disk.replace(names.WATERMARKS, content))]
+
+        (error,) = await self._run_in_thread(replace)
+        if error is not None and not self._directory.volume.space.note(error, 0):
+            raise error
+
+    # --- one round -----------------------------------------------------------------------------
+
+    async def _commit(self) -> None:
+        closed_only = self._policy is FlushPolicy.OS
+        dirty, self._dirty = self._dirty, {}
+        tickets: list[tuple[Log, SyncTicket]] = []
+        for log in dirty:
+            if log.fault is None:
+                self._begin(log, tickets, closed_only)
+        journal_sync = self._begin_journal()
+        if not tickets and journal_sync is None:
+            return
+        work = _Work(tickets, journal_sync, self._directory)
+        if self._whole_volume is not None and work.files > self._config.whole_volume_sync_files:
+            jobs = [work.whole_volume_job(self._whole_volume)]
+        else:
+            jobs = work.jobs(self._config.sync_parallelism)
+        outcomes = await asyncio.gather(*(self._run_in_thread(job) for job in jobs))
+        work.take(outcomes)
+        if work.journal_error is not None:
+            self._directory.volume.space.fail(f"the journal failed: {work.journal_error}")
+        elif journal_sync is not None:
+            self._journal.finish_sync(journal_sync)
+        for (log, ticket), error in zip(tickets, work.errors(), strict=True):
+            self._finish(log, ticket, error)
+        self._journal.begin_anew_if_large()
+
+    def _begin(self, log: Log, tickets: list[tuple[Log, SyncTicket]], closed_only: bool) -> None:
+        try:
+            tickets.append((log, log.begin_sync(closed_segments_only=closed_only)))
+        except OSError as error:
+            log.fail(f"a sync could not begin: {error}")
+            self._on_fault(log, error)
+
+    def _begin_journal(self) -> JournalSync | None:
+        """Write the ends of the last round, and sync whatever the journal holds with this one."""
+        ends, self._pending_ends = self._pending_ends, []
+        space = self._directory.volume.space
+        if space.fault is not None:
+            return None
+        try:
+            self._journal.write(ENDS, ends)
+        except OSError as error:
+            # A full disk costs evidence, not durability: the ends are written again later.
+            if not space.note(error, 0):
+                space.fail(f"the journal could not be written: {error}")
+        return self._journal.begin_sync() if self._journal.dirty else None
+
+    def _finish(self, log: Log, ticket: SyncTicket, error: OSError | None) -> None:
+        if log.finish_sync(ticket, error):
+            self._pending_ends.append((log.partition_id, log.journal_key, log.durable_end))
+            if self._policy is FlushPolicy.COMMIT:
+                self._on_durable(log, log.durable_end)
+        elif error is not None:
+            self._on_fault(log, error)
+
+
+class _Work:
+    """What one round has to sync, each file and folder once, and how it went."""
+
+    def __init__(
+        self,
+        tickets: list[tuple[Log, SyncTicket]],
+        journal_sync: JournalSync | None,
+        directory: DataDirectory,
+    ) -> None:
+        self._tickets = tickets
+        self._syncs: list[Callable[[], None]] = []
+        self._outcomes: list[OSError | None] = []
+        #: For each ticket the places of its syncs.
+        self._places: list[list[int]] = []
+        self._journal_place: int | None = None
+        self._parallelism = 1
+        if journal_sync is not None:
+            self._journal_place = 0
+            self._syncs.append(journal_sync.run)
+        disk = directory.volume.disk
+        folders: dict[str, int] = {}
+        for _, ticket in tickets:
+            places = []
+            for slot in ticket.slots:
+                assert slot.file is not None, "a pinned file stays open"
+                places.append(len(self._syncs))
+                self._syncs.append(slot.file.sync)
+            for folder in ticket.directories:
+                if folder not in folders:
+                    folders[folder] = len(self._syncs)
+                    self._syncs.append(lambda folder=folder: disk.sync_directory(folder))  # type: ignore[misc]
+                places.append(folders[folder])
+            self._places.append(places)
+
+    @property
+    def files(self) -> int:
+        """How many files and folders there are."""
+        return len(self._syncs)
+
+    def jobs(self, parallelism: int) -> list[SyncJob]:
+        """The work dealt out to so many threads."""
+        self._parallelism = min(parallelism, len(self._syncs))
+        return [_job(self._syncs[first :: self._parallelism]) for first in range(self._parallelism)]
+
+    def whole_volume_job(self, volume: WholeVolumeSync) -> SyncJob:
+        """The work as one sync of the volume, whose outcome is everybody's."""
+        self._parallelism = 1
+        count = len(self._syncs)
+
+        def sync_volume() -> list[OSError | None]:
+            return [_attempt(volume.sync_volume)] * count
+
+        return sync_volume
+
+    def take(self, outcomes: list[list[OSError | None]]) -> None:
+        """What the threads say, in the order in which the jobs were dealt."""
+        self._outcomes = [None] * len(self._syncs)
+        for first, outcome in enumerate(outcomes):
+            self._outcomes[first :: self._parallelism] = outcome
+
+    @property
+    def journal_error(self) -> OSError | None:
+        """What went wrong with the journal."""
+        return None if self._journal_place is None else self._outcomes[self._journal_place]
+
+    def errors(self) -> list[OSError | None]:
+        """For each ticket the first error that concerns it; the journal's concerns all."""
+        journal_error = self.journal_error
+        return [
+            next(
+                (error for place in places if (error := self._outcomes[place]) is not None),
+                journal_error,
+            )
+            for places in self._places
+        ]
+
+
+def _job(syncs: list[Callable[[], None]]) -> SyncJob:
+    return lambda: [_attempt(sync) for sync in syncs]
+
+
+def _attempt(sync: Callable[[], None]) -> OSError | None:
+    """Run one sync in its thread; its error belongs to the logs it was for."""
+    try:
+        sync()
+    except OSError as error:
+        return error
+    return None

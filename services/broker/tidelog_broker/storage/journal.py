@@ -1,0 +1,262 @@
+"""The journal of a data directory: recovery point, and evidence of what was durable.
+
+After each group commit it takes the ends that are now durable; a truncation, a reset of a
+follower's log, a move of the log start or a deletion is written here and synced before anything
+is cut. Group commit appends to it from the event loop and syncs it beside the logs; recovery
+reads it first. The invariant: an end in the journal never lies above what was durable when it
+was written; it may lag, it never leads.
+
+A file begins with one STATE frame that replaces all before it, so an old file can go once the
+new one is durable. Frames hold one byte of kind and lines of `key, offset[, offset]`:
+
+    key    16 bytes topic id, 4 bytes partition
+    STATE  1 byte flush policy, then lines of key, durable end, log start
+    ENDS   key, durable end (also: a cut is done)
+    STARTS key, log start
+    CUT    key, new end          RESET  key, new start          DELETE key, 0
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.errors import UnsupportedVersion
+from tidelog.model import PartitionId, TopicId
+from tidelog_broker.storage import names
+from tidelog_broker.storage.config import FlushPolicy
+from tidelog_broker.storage.frames import DamagedFile, check_header, frame, frames, header
+from tidelog_runtime.disk import Disk, File
+
+_MAGIC: Final = b"TLjl"
+_VERSION: Final = 1
+
+STATE: Final = 1
+ENDS: Final = 2
+STARTS: Final = 3
+CUT: Final = 4
+RESET: Final = 5
+DELETE: Final = 6
+
+_STATE_LINE: Final = struct.Struct(">16sIqq")
+_LINE: Final = struct.Struct(">16sIq")
+_KEY: Final = struct.Struct(">16sI")
+_OFFSET: Final = struct.Struct(">q")
+#: A policy's number in a STATE frame is its place here.
+_POLICIES: Final = (FlushPolicy.COMMIT, FlushPolicy.INTERVAL, FlushPolicy.OS)
+
+
+def key_of(partition_id: PartitionId) -> bytes:
+    """How the journal names a partition; logs keep theirs, so that it is built once."""
+    return _KEY.pack(partition_id.topic_id, partition_id.partition)
+
+
+@dataclass(slots=True)
+class JournalState:
+    """What the journal says of all partitions."""
+
+    ends: dict[PartitionId, int] = field(default_factory=dict)
+    starts: dict[PartitionId, int] = field(default_factory=dict)
+    #: A cut that may not have happened yet: (CUT or RESET, offset). Redone by recovery.
+    cuts: dict[PartitionId, tuple[int, int]] = field(default_factory=dict)
+    deleted: set[PartitionId] = field(default_factory=set)
+    #: The flush policy under which the ends were written.
+    policy: FlushPolicy | None = None
+
+    def apply(self, kind: int, lines: memoryview) -> None:
+        """Take one frame; a kind or length we do not know is damage."""
+        if kind == STATE:
+            if (len(lines) - 1) % _STATE_LINE.size or lines[0] >= len(_POLICIES):
+                raise DamagedFile("A STATE frame of the journal is not one")
+            self.policy = _POLICIES[lines[0]]
+            for known in (self.ends, self.starts, self.cuts):
+                known.clear()
+            self.deleted.clear()
+            for topic_id, partition, end, start in _STATE_LINE.iter_unpack(lines[1:]):
+                partition_id = PartitionId(TopicId(topic_id), partition)
+                self.ends[partition_id] = end
+                self.starts[partition_id] = start
+            return
+        if kind not in _APPLY or len(lines) % _LINE.size:
+            raise DamagedFile(f"The journal holds a frame of kind {kind} it cannot hold")
+        take = _APPLY[kind]
+        for topic_id, partition, offset in _LINE.iter_unpack(lines):
+            take(self, PartitionId(TopicId(topic_id), partition), offset)
+
+    def take_end(self, partition_id: PartitionId, end: int) -> None:
+        """Everything below `end` is durable, and so is any cut before it."""
+        self.ends[partition_id] = end
+        self.cuts.pop(partition_id, None)
+        self.deleted.discard(partition_id)
+
+    def take_start(self, partition_id: PartitionId, start: int) -> None:
+        """The log starts here from now on."""
+        self.starts[partition_id] = start
+
+    def take_cut(self, partition_id: PartitionId, end: int) -> None:
+        """The log is about to be cut."""
+        self.ends[partition_id] = min(end, self.ends.get(partition_id, end))
+        self.cuts[partition_id] = (CUT, end)
+
+    def take_reset(self, partition_id: PartitionId, start: int) -> None:
+        """The log is about to be emptied and begun at another offset."""
+        self.ends[partition_id] = self.starts[partition_id] = start
+        self.cuts[partition_id] = (RESET, start)
+
+    def take_delete(self, partition_id: PartitionId, _offset: int) -> None:
+        """The partition is about to be deleted."""
+        self.ends.pop(partition_id, None)
+        self.starts.pop(partition_id, None)
+        self.cuts.pop(partition_id, None)
+        self.deleted.add(partition_id)
+
+
+_APPLY: Final = {
+    ENDS: JournalState.take_end,
+    STARTS: JournalState.take_start,
+    CUT: JournalState.take_cut,
+    RESET: JournalState.take_reset,
+    DELETE: JournalState.take_delete,
+}
+
+
+class Journal:
+    """The journal of an open data directory."""
+
+    def __init__(self, disk: Disk, policy: FlushPolicy, bytes_max: int) -> None:
+        self._disk = disk
+        self._policy = policy
+        self._bytes_max = bytes_max
+        self.state = JournalState()
+        #: False when the journal was missing or its beginning unreadable.
+        self.intact = True
+        #: The policy of the process before this one; None when nothing is known of it.
+        self.previous_policy: FlushPolicy | None = None
+        self.dirty = False
+        self._number = 0
+        self._outdated: list[str] = []
+        self._name_is_new = True
+        self._file = self._read()
+
+    def _read(self) -> File:
+        """Read every journal file in order and begin a new one."""
+        numbers = sorted(
+            number
+            for name in self._disk.list_directory("")
+            if (number := names.journal_number(name)) is not None
+        )
+        whole = [self._read_file(names.journal(number)) for number in numbers]
+        # A crash may have kept the newest file from being written; its predecessor then holds all.
+        self.intact = any(whole)
+        self.previous_policy = self.state.policy
+        self._number = numbers[-1] if numbers else 0
+        self._outdated = [names.journal(number) for number in numbers]
+        return self._begin_file()
+
+    def _read_file(self, path: str) -> bool:
+        content = self._disk.read_bytes(path)
+        try:
+            check_header(content, _MAGIC, _VERSION, path)
+        except UnsupportedVersion:
+            raise
+        except DamagedFile:
+            return False
+        found_state = False
+        for _, payload in frames(content):
+            if not found_state and payload[0] != STATE:
+                return False
+            found_state = True
+            self.state.apply(payload[0], payload[1:])
+        return found_state
+
+    def _begin_file(self) -> File:
+        self._number += 1
+        file = self._disk.open(names.journal(self._number), create=True)
+        file.truncate(0)
+        state = self.state
+        kind = (STATE, _POLICIES.index(self._policy))
+        lines = [
+            _STATE_LINE.pack(key.topic_id, key.partition, end, state.starts.get(key, 0))
+            for key, end in state.ends.items()
+        ]
+        parts = [header(_MAGIC, _VERSION), frame(bytes(kind) + b"".join(lines))]
+        parts += [
+            frame(bytes([cut]) + key_of(key) + _OFFSET.pack(offset))
+            for key, (cut, offset) in state.cuts.items()
+        ]
+        if state.deleted:
+            gone = [key_of(key) + _OFFSET.pack(0) for key in sorted(state.deleted)]
+            parts.append(frame(bytes([DELETE]) + b"".join(gone)))
+        file.append(parts)
+        self.dirty = self._name_is_new = True
+        return file
+
+    def write(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
+        """Append one frame of (partition, its key, offset); durable after `sync`."""
+        entries = list(entries)
+        if not entries:
+            return
+        lines = [bytes([kind])]
+        for _, key, offset in entries:
+            lines += (key, _OFFSET.pack(offset))
+        self._file.append([frame(b"".join(lines))])
+        self.dirty = True
+        take = _APPLY[kind]
+        for partition_id, _, offset in entries:
+            take(self.state, partition_id, offset)
+
+    def write_and_sync(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
+        """Write an intent; when this returns, the cut it announces may begin."""
+        self.write(kind, entries)
+        self.sync()
+
+    def sync(self) -> None:
+        """Make all of it durable, from the thread that also appends."""
+        pending = self.begin_sync()
+        pending.run()
+        self.finish_sync(pending)
+
+    def begin_sync(self) -> JournalSync:
+        """What a thread has to do so that everything written up to now is durable."""
+        self.dirty = False
+        return JournalSync(self._disk, self._file, self._name_is_new)
+
+    def finish_sync(self, done: JournalSync) -> None:
+        """The sync succeeded: the files before this one have no more to tell."""
+        if done.name_is_new and self._name_is_new:
+            self._name_is_new = False
+            for path in self._outdated:
+                self._disk.remove(path)
+            self._outdated = []
+
+    def begin_anew_if_large(self) -> None:
+        """Keep the journal bounded; only between a finished sync and the next one."""
+        if self._file.size > self._bytes_max and not self._outdated:
+            self._file.close()
+            self._outdated = [names.journal(self._number)]
+            # Every deletion is complete: its folder was renamed durably before the call returned.
+            self.state.deleted.clear()
+            self._file = self._begin_file()
+
+    def close(self) -> None:
+        """Close the file; `sync` first."""
+        self._file.close()
+
+
+class JournalSync:
+    """One sync of the journal, made on the loop and run in a thread."""
+
+    __slots__ = ("_disk", "_file", "name_is_new")
+
+    def __init__(self, disk: Disk, file: File, name_is_new: bool) -> None:
+        self._disk = disk
+        self._file = file
+        self.name_is_new = name_is_new
+
+    def run(self) -> None:
+        """Sync; raises OSError."""
+        self._file.sync()
+        if self.name_is_new:
+            self._disk.sync_directory("")

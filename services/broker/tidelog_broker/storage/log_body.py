@@ -1,0 +1,198 @@
+"""The parts of a log that are read from its folder: segments, leader epochs, producer state.
+
+A `Log` loads its body when it first needs it, so that after a clean stop ten thousand logs open
+nothing. Reading and cutting (`log_reader`, `log_cutting`) work on the body; what the offsets mean
+(durable, committed, faulty) is the log's business. Invariant: segments are in order, the last one
+is the only one written to, and each ends where the next begins, but for known damage.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from tidelog_broker.storage import damage, names, snapshots
+from tidelog_broker.storage.config import LogConfig
+from tidelog_broker.storage.damage import DamagedRange
+from tidelog_broker.storage.leader_epochs import LeaderEpochs
+from tidelog_broker.storage.producer_state import ProducerStates
+from tidelog_broker.storage.recovery import LoadedLog
+from tidelog_broker.storage.segment import LOG, Segment
+from tidelog_broker.storage.volume import Volume
+
+#: Positions remembered a log, so that sequential readers need no search.
+_HINTS_MAX = 64
+
+
+class LogBody:
+    """What one partition's folder holds."""
+
+    __slots__ = (
+        "_bases",
+        "_written_epochs",
+        "active",
+        "damaged_ranges",
+        "epochs",
+        "folder",
+        "hints",
+        "producers",
+        "segments",
+        "snapshot_offset",
+        "volume",
+    )
+
+    def __init__(self, volume: Volume, folder: str) -> None:
+        self.volume = volume
+        self.folder = folder
+        self.segments: list[Segment] = []
+        self._bases: list[int] = []
+        self.active: Segment | None = None
+        self.epochs = LeaderEpochs()
+        self._written_epochs: list[tuple[int, int]] | None = None
+        #: None until the first append or check that needs it.
+        self.producers: ProducerStates | None = None
+        self.damaged_ranges: list[DamagedRange] = []
+        self.snapshot_offset = -1
+        #: Offset to (segment, position) of batches that begin there.
+        self.hints: dict[int, tuple[Segment, int]] = {}
+
+    @classmethod
+    def after_clean_stop(cls, volume: Volume, folder: str, interval_bytes: int) -> LogBody:
+        """List the folder and trust it; the log compares the outcome with its clean marker."""
+        body = cls(volume, folder)
+        body.damaged_ranges = damage.read(volume.disk, folder)
+        for name in volume.disk.list_directory(folder):
+            base = names.offset_of(name, LOG)
+            if base is None:
+                continue
+            segment = Segment(volume, folder, base, interval_bytes)
+            for damaged in body.damaged_ranges:
+                if damaged.segment_base == base:
+                    damage.mark(segment, damaged)
+            body.segments.append(segment)
+        path = f"{folder}/{names.LEADER_EPOCHS}"
+        body.epochs, _ = LeaderEpochs.decode(volume.disk.read_bytes(path), path)
+        body._written_epochs = body.epochs.lines()
+        body.refresh()
+        return body
+
+    @classmethod
+    def after_recovery(cls, volume: Volume, folder: str, loaded: LoadedLog) -> LogBody:
+        """Take over what recovery found."""
+        body = cls(volume, folder)
+        body.segments = loaded.segments
+        body.epochs = loaded.epochs
+        body.producers = loaded.producers
+        body.damaged_ranges = loaded.damaged_ranges
+        body.refresh()
+        for at, segment in enumerate(body.segments[:-1]):
+            segment.write_index(body.segments[at + 1].base_offset)
+            segment.drop_index()
+        return body
+
+    def refresh(self) -> None:
+        """The list of segments has changed."""
+        self._bases = [segment.base_offset for segment in self.segments]
+        self.active = self.segments[-1] if self.segments else None
+        if self.active is not None:
+            self.active.writable = True
+        self.hints.clear()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments; opens each that was not opened yet."""
+        return sum(segment.size for segment in self.segments)
+
+    def find(self, offset: int) -> int:
+        """Which segment holds this offset, by its place in `segments`."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def end_offset_of(self, at: int, log_end: int) -> int:
+        """Where the segment at this place ends."""
+        return self._bases[at + 1] if at + 1 < len(self._bases) else log_end
+
+    def remember(self, offset: int, segment: Segment, position: int) -> None:
+        """A batch begins at `offset`, or the next one will."""
+        hints = self.hints
+        if len(hints) >= _HINTS_MAX:
+            hints.clear()
+        hints[offset] = (segment, position)
+
+    def roll(self, next_offset: int, config: LogConfig) -> Segment:
+        """Close the active segment and begin the next; its name is not durable yet."""
+        old = self.active
+        if old is not None and old.base_offset == next_offset and not old.size:
+            return old
+        if old is not None:
+            self.write_caches(next_offset)
+        segment = Segment(self.volume, self.folder, next_offset, config.index_interval_bytes)
+        segment.create()
+        if old is not None:
+            old.writable = False
+            self.volume.indexes.keep(old)
+        self.segments.append(segment)
+        self._bases.append(next_offset)
+        segment.writable = True
+        self.active = segment
+        return segment
+
+    def write_caches(self, log_end: int) -> None:
+        """Index, producer state and leader epochs as of now, so that recovery has little to read.
+
+        Only caches: when the disk is full they are left out, and recovery reads more.
+        """
+        try:
+            self._write_caches(log_end)
+        except OSError as error:
+            if not self.volume.space.note(error, 0):
+                raise
+
+    def _write_caches(self, log_end: int) -> None:
+        if self.producers is None:
+            # Nothing was appended since the log was loaded.
+            return
+        disk = self.volume.disk
+        if self.active is not None and self.active.size:
+            self.active.write_index(log_end)
+        lines = self.epochs.lines()
+        if self.snapshot_offset == log_end and self._written_epochs == lines:
+            return
+        path = f"{self.folder}/{names.LEADER_EPOCHS}"
+        snapshots.write_unsynced(disk, path, self.epochs.encode(log_end))
+        self._written_epochs = lines
+        snapshots.write(disk, self.folder, log_end, self.producers)
+        snapshots.remove_superfluous(disk, self.folder, self._bases)
+        self.snapshot_offset = log_end
+
+    def load_producers(self, log_end: int, now_ms: int) -> ProducerStates:
+        """Producer state as of the log's end: newest snapshot, then the log behind it."""
+        disk, folder = self.volume.disk, self.folder
+        found = snapshots.newest(
+            disk, folder, file_names=disk.list_directory(folder), up_to=log_end
+        )
+        first = self._bases[0] if self._bases else log_end
+        offset, producers = first, ProducerStates()
+        if found is not None and found[0] >= first:
+            offset, producers = found
+            self.snapshot_offset = offset
+        if offset < log_end:
+            self._replay(producers, offset, now_ms)
+        self.producers = producers
+        return producers
+
+    def _replay(self, producers: ProducerStates, offset: int, now_ms: int) -> None:
+        for at in range(self.find(offset), len(self.segments)):
+            segment = self.segments[at]
+            begin = 0
+            if segment.base_offset < offset:
+                place = segment.locate(offset)
+                if place is None:
+                    continue
+                begin = place[0]
+            for _, header in segment.walk(begin):
+                if header.base_sequence >= 0:
+                    producers.record(header, header.base_offset, now_ms)
+
+    def close(self) -> None:
+        """Close the files."""
+        for segment in self.segments:
+            segment.close()

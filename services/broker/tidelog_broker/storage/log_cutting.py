@@ -1,0 +1,81 @@
+"""Removing parts of a log: its end, its beginning, or all of it.
+
+`Log` calls these after the journal has announced the cut durably. What a cut removes must not come
+back after a crash, so the caches that know of it go first, and files and names are synced before
+the cut counts as done. Retired segments are renamed; their space is given back later.
+"""
+
+from __future__ import annotations
+
+from tidelog_broker.storage import damage, snapshots
+from tidelog_broker.storage.config import LogConfig
+from tidelog_broker.storage.log_body import LogBody
+
+
+def end_for(body: LogBody, offset: int) -> int:
+    """Where the log ends when nothing at or above `offset` is kept: a batch goes as a whole."""
+    at = body.find(offset)
+    found = body.segments[at].locate(offset)
+    return offset if found is None else min(found[1].base_offset, offset)
+
+
+def cut_end(body: LogBody, new_end: int, *, durable_end: int, now_ms: int) -> None:
+    """Remove everything at and above `new_end`, durably."""
+    disk, folder = body.volume.disk, body.folder
+    snapshots.remove_above(disk, folder, new_end)
+    body.snapshot_offset = -1
+    at = body.find(new_end)
+    for segment in body.segments[at + 1 :]:
+        segment.remove()
+    del body.segments[at + 1 :]
+    last = body.segments[at]
+    last.writable = True
+    found = last.locate(new_end)
+    if found is not None:
+        last.cut(found[0])
+    body.epochs.cut_end(new_end)
+    body.damaged_ranges = [
+        damaged._replace(end_offset=min(damaged.end_offset, new_end))
+        for damaged in body.damaged_ranges
+        if damaged.start_offset < new_end
+    ]
+    damage.write(disk, folder, body.damaged_ranges)
+    body.refresh()
+    for at, segment in enumerate(body.segments):
+        if segment is last or body.end_offset_of(at, new_end) > durable_end:
+            segment.file().sync()
+    disk.sync_directory(folder)
+    body.load_producers(new_end, now_ms)
+
+
+def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int) -> None:
+    """Remove all there is and begin anew at `new_start`, durably."""
+    disk, folder = body.volume.disk, body.folder
+    snapshots.remove_above(disk, folder, -1)
+    body.snapshot_offset = -1
+    for segment in body.segments:
+        segment.remove()
+    body.segments.clear()
+    body.epochs.cut_end(-1)
+    body.damaged_ranges = []
+    damage.write(disk, folder, [])
+    body.refresh()
+    body.roll(new_start, config).file().sync()
+    disk.sync_directory(folder)
+    body.load_producers(new_start, now_ms)
+
+
+def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> int:
+    """Retire the segments that lie wholly below `new_start`; the bytes that makes."""
+    retired_bytes = 0
+    while len(body.segments) > 1 and body.end_offset_of(0, log_end) <= new_start:
+        segment = body.segments.pop(0)
+        retired_bytes += segment.size
+        body.volume.trash.add(segment.retire(), due_ms)
+        body.refresh()
+    body.epochs.cut_start(new_start)
+    kept = [damaged for damaged in body.damaged_ranges if damaged.end_offset > new_start]
+    if len(kept) != len(body.damaged_ranges):
+        body.damaged_ranges = kept
+        damage.write(body.volume.disk, body.folder, kept)
+    return retired_bytes

@@ -1,0 +1,96 @@
+"""Reading from a log: whole batches, as they lie on disk, in one read where that is possible.
+
+Fetches come here through `Log.read`. The broker hands the bytes to the wire as they are; checking
+each batch is the reader's part, and scrubbing's. Invariant: what is returned begins with the batch
+that holds the offset, holds whole batches only, none at or above `end`, none of a damaged range.
+"""
+
+from __future__ import annotations
+
+from tidelog.records.batch import HEADER_BYTES
+from tidelog_broker.storage import damage
+from tidelog_broker.storage.log_body import LogBody
+from tidelog_broker.storage.segment import Segment
+
+
+class LogReader:
+    """Reads of one log; holds nothing but the body."""
+
+    __slots__ = ("_body", "_label", "_log_end")
+
+    def __init__(self, body: LogBody, label: str, log_end: int) -> None:
+        self._body = body
+        self._label = label
+        self._log_end = log_end
+
+    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool) -> bytes:
+        """Whole batches of one segment from the one that holds `offset`; `offset < end`."""
+        body = self._body
+        at = body.find(offset)
+        segment = body.segments[at]
+        segment_end = body.end_offset_of(at, self._log_end)
+        end = min(end, segment_end)
+        end_position = segment.size if end == segment_end else -1
+        for damaged in body.damaged_ranges:
+            if damaged.start_offset <= offset < damaged.end_offset:
+                raise damage.refuse(self._label, damaged)
+            if offset < damaged.start_offset < end or (
+                damaged.start_offset == end and damaged.segment_base == segment.base_offset
+            ):
+                end = damaged.start_offset
+                at_bytes = damaged.segment_base == segment.base_offset
+                end_position = damaged.position if at_bytes else segment.size
+        position = self._begin(segment, offset)
+        if end_position < 0:
+            end_position = self._begin(segment, end)
+        if position >= end_position:
+            return b""
+        if position + max_bytes >= end_position:
+            content = segment.read(position, end_position - position)
+            body.remember(end, segment, end_position)
+            return content
+        return self._read_part(
+            segment, position, max_bytes, end_position=end_position, at_least_one=at_least_one
+        )
+
+    def _begin(self, segment: Segment, offset: int) -> int:
+        """Where the batch that holds `offset` begins; the end of the segment behind the last."""
+        hint = self._body.hints.get(offset)
+        if hint is not None and hint[0] is segment:
+            return hint[1]
+        found = segment.locate(offset)
+        return segment.size if found is None else found[0]
+
+    def _read_part(
+        self,
+        segment: Segment,
+        position: int,
+        max_bytes: int,
+        *,
+        end_position: int,
+        at_least_one: bool,
+    ) -> bytes:
+        """As many whole batches as fit, or the first one alone when even that does not."""
+        content = segment.read(position, max(max_bytes, HEADER_BYTES))
+        first = segment.header_in(content, 0, position)
+        first_size = 12 + first.batch_length
+        if first_size > max_bytes:
+            if not at_least_one or position + first_size > end_position:
+                return b""
+            next_offset = first.base_offset + first.last_offset_delta + 1
+            self._body.remember(next_offset, segment, position + first_size)
+            return segment.read(position, first_size)
+        # The index knows a batch near the end, so that not all headers must be walked.
+        whole = max(segment.index().position_at_or_before(position + max_bytes) - position, 0)
+        next_offset = -1
+        while whole + HEADER_BYTES <= len(content):
+            header = segment.header_in(content, whole, position + whole)
+            next_offset = header.base_offset
+            following = whole + 12 + header.batch_length
+            if following > max_bytes:
+                break
+            whole = following
+            next_offset = header.base_offset + header.last_offset_delta + 1
+        if next_offset >= 0:
+            self._body.remember(next_offset, segment, position + whole)
+        return content[:whole]

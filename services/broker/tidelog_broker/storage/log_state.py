@@ -1,0 +1,286 @@
+"""What a log is, whatever is done to it: its offsets, its body on disk, its durability.
+
+`Log` adds appending, reading and cutting. A log's body is loaded when it is first needed: after a
+clean stop the numbers of the clean marker do until then, after any other stop recovery has read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.errors import StorageError
+from tidelog.model import PartitionId
+from tidelog_broker.storage import names
+from tidelog_broker.storage.config import FlushPolicy, LogConfig
+from tidelog_broker.storage.damage import DamagedRange
+from tidelog_broker.storage.frames import DamagedFile
+from tidelog_broker.storage.journal import ENDS, STARTS, key_of
+from tidelog_broker.storage.log_body import LogBody
+from tidelog_broker.storage.log_sync import SyncTicket
+from tidelog_broker.storage.producer_state import ProducerStates
+from tidelog_broker.storage.recovery import Expectation, Recovery
+from tidelog_broker.storage.segment import Segment
+from tidelog_broker.storage.volume import Volume
+
+
+@dataclass(frozen=True, slots=True)
+class CleanState:
+    """What a log looked like when its broker stopped cleanly."""
+
+    log_end: int
+    latest_epoch: int
+    size_bytes: int
+    active_base: int
+    active_size: int
+
+
+class LogState:
+    """The state of one partition's log in an open data directory."""
+
+    __slots__ = (
+        "_body",
+        "_bytes_until_snapshot",
+        "_clean_state",
+        "_generation",
+        "_space",
+        "_unsynced",
+        "_unsynced_directories",
+        "_volume",
+        "config",
+        "durable_end",
+        "evidence_intact",
+        "fault",
+        "high_watermark",
+        "journal_key",
+        "latest_epoch",
+        "log_end",
+        "log_start",
+        "partition_id",
+        "size_bytes",
+        "topic",
+    )
+
+    def __init__(
+        self, volume: Volume, partition_id: PartitionId, topic: str, config: LogConfig
+    ) -> None:
+        self._volume = volume
+        self._space = volume.space
+        self._body: LogBody | None = None
+        self._clean_state: CleanState | None = None
+        self._unsynced: list[Segment] = []
+        self._unsynced_directories: list[str] = []
+        #: Grows with every cut: a sync begun before it says nothing about the log after it.
+        self._generation = 0
+        self._bytes_until_snapshot = volume.config.snapshot_interval_bytes
+        self.partition_id = partition_id
+        self.topic = topic
+        self.config = config
+        self.journal_key = key_of(partition_id)
+        self.log_start = 0
+        #: The offset the next record gets.
+        self.log_end = 0
+        #: Everything below survives power loss.
+        self.durable_end = 0
+        self.high_watermark = 0
+        self.size_bytes = 0
+        self.latest_epoch = -1
+        #: Why the log takes no more writes; None while all is well.
+        self.fault: str | None = None
+        #: False when recovery missed something that was known to be durable.
+        self.evidence_intact = True
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition_id.partition}"
+
+    @property
+    def acknowledgeable_end(self) -> int:
+        """What this disk's part in an acknowledgement covers under the cluster's flush policy.
+
+        `commit` waits for durability; `interval` and `os` do not.
+        """
+        if self._volume.config.flush_policy is FlushPolicy.COMMIT:
+            return self.durable_end
+        return self.log_end
+
+    @property
+    def damaged_ranges(self) -> list[DamagedRange]:
+        """Offsets that are refused to readers because their bytes are damaged."""
+        return list(self.body().damaged_ranges)
+
+    def fail(self, fault: str) -> None:
+        """From now on nothing is written here."""
+        self.fault = self.fault or fault
+
+    # --- loading -------------------------------------------------------------------------------
+
+    def begin_empty(self, log_start: int) -> None:
+        """The partition is new on this disk; its folder becomes durable with its first batch."""
+        folder = names.partition_folder(self.partition_id)
+        self._volume.disk.make_directory(folder)
+        self._body = LogBody(self._volume, folder)
+        self._body.producers = ProducerStates()
+        self._take_numbers(log_start, log_start)
+        self._volume.journal.write(ENDS, [(self.partition_id, self.journal_key, log_start)])
+
+    def trust(self, clean_state: CleanState, log_start: int) -> None:
+        """The broker stopped cleanly: believe its marker, open nothing."""
+        self._clean_state = clean_state
+        self._take_numbers(log_start, clean_state.log_end)
+        self.size_bytes = clean_state.size_bytes
+        self.latest_epoch = clean_state.latest_epoch
+
+    def recover(self, expected: Expectation, now_ms: int) -> int:
+        """Read the log after an unclean stop; the bytes that were checked."""
+        folder = names.partition_folder(self.partition_id)
+        self._volume.disk.make_directory(folder)
+        recovery = Recovery(
+            self._volume,
+            folder,
+            expected,
+            now_ms=now_ms,
+            interval_bytes=self.config.index_interval_bytes,
+        )
+        loaded = recovery.run()
+        body = self._body = LogBody.after_recovery(self._volume, folder, loaded)
+        self._take_numbers(loaded.log_start, loaded.log_end)
+        self.latest_epoch = body.epochs.latest
+        self.evidence_intact = not loaded.damaged_ranges
+        if loaded.needs_roll:
+            body.roll(self.log_end, self.config).file().sync()
+            self._volume.disk.sync_directory(folder)
+        self.size_bytes = body.size_bytes
+        self.write_caches()
+        place = (self.partition_id, self.journal_key)
+        self._volume.journal.write(ENDS, [(*place, self.log_end)])
+        self._volume.journal.write(STARTS, [(*place, self.log_start)])
+        return loaded.bytes_scanned
+
+    def _take_numbers(self, log_start: int, log_end: int) -> None:
+        self.log_start = log_start
+        self.log_end = self.durable_end = log_end
+        self.high_watermark = min(max(self.high_watermark, log_start), log_end)
+
+    def body(self, now_ms: int = 0) -> LogBody:
+        """What the folder holds, read now if it was not yet."""
+        if self._body is None:
+            self._load(now_ms)
+        assert self._body is not None
+        return self._body
+
+    def _load(self, now_ms: int) -> None:
+        state = self._clean_state
+        assert state is not None, "a log is made empty, trusted or recovered before it is used"
+        folder = names.partition_folder(self.partition_id)
+        try:
+            body: LogBody | None = LogBody.after_clean_stop(
+                self._volume, folder, self.config.index_interval_bytes
+            )
+        except (DamagedFile, FileNotFoundError):
+            body = None
+        if body is not None and _is_as_left(body, state):
+            self._body = body
+        else:
+            self.recover(Expectation(state.log_end, self.log_start), now_ms)
+        self._clean_state = None
+
+    def write_caches(self) -> None:
+        """Index, producer state and leader epochs as of now: what recovery would have to read."""
+        self._bytes_until_snapshot = self._volume.config.snapshot_interval_bytes
+        if self._body is not None:
+            self._body.write_caches(self.log_end)
+
+    def discard(self) -> None:
+        """The partition is being deleted: let go of its files, and of any sync under way."""
+        self.fail("the partition was deleted")
+        self._generation += 1
+        if self._body is not None:
+            self._body.close()
+
+    def close(self) -> CleanState | None:
+        """Close the files; what to trust at the next start, None when that is nothing."""
+        if self._body is None:
+            return self._clean_state
+        state = None
+        if self.fault is None and self.durable_end == self.log_end:
+            self.write_caches()
+            active = self._body.active
+            state = CleanState(
+                self.log_end,
+                self.latest_epoch,
+                self.size_bytes,
+                -1 if active is None else active.base_offset,
+                0 if active is None else active.size,
+            )
+        self._body.close()
+        return state
+
+    # --- durability ----------------------------------------------------------------------------
+
+    @property
+    def has_unsynced(self) -> bool:
+        """Whether a sync would have anything to do."""
+        return bool(self._unsynced)
+
+    @property
+    def has_closed_unsynced(self) -> bool:
+        """Whether a segment that takes no more appends is not durable yet."""
+        return len(self._unsynced) > 1
+
+    def begin_sync(self, *, closed_segments_only: bool = False) -> SyncTicket:
+        """What must be synced so that the log is durable up to its present end.
+
+        With `closed_segments_only` the active segment is left to the operating system.
+        """
+        body = self.body()
+        active = body.active
+        segments, kept = self._unsynced, []
+        end = self.log_end
+        if active is not None and closed_segments_only:
+            kept = [segment for segment in segments if segment is active]
+            segments = [segment for segment in segments if segment is not active]
+            end = active.base_offset
+        elif active is not None:
+            # Readers follow the durable end: spare them the search for it.
+            body.remember(end, active, active.size)
+        self._unsynced = kept
+        directories, self._unsynced_directories = self._unsynced_directories, []
+        slots = []
+        for segment in segments:
+            segment.unsynced = False
+            slot = segment.slot()
+            self._volume.files.pin(slot)
+            slots.append(slot)
+        return SyncTicket(slots, directories, end, self._generation)
+
+    def finish_sync(self, ticket: SyncTicket, error: OSError | None = None) -> bool:
+        """The sync has ended; whether the log is now durable further than before."""
+        for slot in ticket.slots:
+            self._volume.files.unpin(slot)
+        if error is not None:
+            self.fail(f"a sync failed: {error}")
+        if self.fault is not None or ticket.generation != self._generation:
+            return False
+        if ticket.end <= self.durable_end:
+            return False
+        self.durable_end = ticket.end
+        return True
+
+    def sync(self) -> None:
+        """Sync now, in this thread; raises StorageError and leaves the log FAULTY on failure."""
+        ticket = self.begin_sync()
+        error: OSError | None = None
+        try:
+            ticket.run(self._volume.disk)
+        except OSError as caught:
+            error = caught
+        self.finish_sync(ticket, error)
+        if error is not None:
+            raise StorageError(f"{self} could not be synced", cause=str(error)) from error
+
+
+def _is_as_left(body: LogBody, state: CleanState) -> bool:
+    """Whether the folder holds what the clean marker says."""
+    active = body.active
+    found = (-1, 0) if active is None else (active.base_offset, active.size)
+    expected = (state.active_base, state.active_size)
+    return found == expected and body.epochs.latest == state.latest_epoch

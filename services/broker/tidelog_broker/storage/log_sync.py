@@ -1,0 +1,32 @@
+"""One sync of one log: taken on the event loop, run in a thread, finished on the loop.
+
+The group commit collects the tickets of all dirty logs, syncs each file and folder once, and only
+then lets the logs move their durable ends.
+"""
+
+from __future__ import annotations
+
+from tidelog_broker.storage.open_files import OpenFile
+from tidelog_runtime.disk import Disk
+
+
+class SyncTicket:
+    """The files and folders to sync, and what is durable afterwards."""
+
+    __slots__ = ("directories", "end", "generation", "slots")
+
+    def __init__(
+        self, slots: list[OpenFile], directories: list[str], end: int, generation: int
+    ) -> None:
+        self.slots = slots
+        self.directories = directories
+        self.end = end
+        self.generation = generation
+
+    def run(self, disk: Disk) -> None:
+        """Sync all of it, one after the other; raises OSError."""
+        for slot in self.slots:
+            if slot.file is not None:
+                slot.file.sync()
+        for directory in dict.fromkeys(self.directories):
+            disk.sync_directory(directory)

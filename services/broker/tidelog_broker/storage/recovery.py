@@ -1,0 +1,422 @@
+"""Recovery of one log after an unclean stop.
+
+The journal says how far the log was durable. From the newest snapshot at or below that point every
+batch is checked. At or above the journalled end a bad batch is a torn tail: it is dropped, whatever
+follows. Below it a bad or missing batch is corruption: the bytes stay, the range is refused, the
+rest is served. Indexes, leader epochs and producer state are rebuilt on the way. The invariant: no
+acknowledged batch is ever cut off, and offsets that were handed out are never handed out again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.errors import LogCorrupt, TidelogError
+from tidelog.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    KNOWN_ATTRIBUTES,
+    BatchHeader,
+    check_batch,
+    read_header,
+)
+from tidelog_broker.storage import damage, names, snapshots
+from tidelog_broker.storage.damage import DamagedRange
+from tidelog_broker.storage.frames import DamagedFile
+from tidelog_broker.storage.journal import CUT, RESET
+from tidelog_broker.storage.leader_epochs import LeaderEpochs
+from tidelog_broker.storage.producer_state import ProducerStates
+from tidelog_broker.storage.segment import (
+    BATCH_BYTES_MAX,
+    INDEX,
+    LOG,
+    TIME_INDEX,
+    DamagedBytes,
+    Segment,
+)
+from tidelog_broker.storage.volume import Volume
+
+_WINDOW_BYTES: Final = 1 << 20
+#: Looking for the next batch behind damage, so many false beginnings end the search.
+_FALSE_BEGINNINGS_MAX: Final = 1000
+_NO_LIMIT: Final = 1 << 63
+
+
+@dataclass(slots=True)
+class Expectation:
+    """What is known of the log before it is read."""
+
+    #: Everything below was durable; None for a log the journal does not know.
+    journalled_end: int | None = None
+    log_start: int = 0
+    #: A cut that was announced and may not have happened: (CUT or RESET, offset).
+    cut: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What recovery found, or made."""
+
+    segments: list[Segment] = field(default_factory=list)
+    log_start: int = 0
+    log_end: int = 0
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    producers: ProducerStates = field(default_factory=ProducerStates)
+    damaged_ranges: list[DamagedRange] = field(default_factory=list)
+    #: The last segment ends in damage: nothing may be appended to it.
+    needs_roll: bool = False
+    bytes_scanned: int = 0
+
+
+class Recovery:
+    """One run over one log."""
+
+    def __init__(
+        self,
+        volume: Volume,
+        folder: str,
+        expected: Expectation,
+        *,
+        now_ms: int,
+        interval_bytes: int,
+    ) -> None:
+        self._volume = volume
+        self._disk = volume.disk
+        self._folder = folder
+        self._expected = expected
+        self._durable = expected.journalled_end or 0
+        #: A cut that recovery has to redo: nothing at or above this offset is kept.
+        self._limit = _NO_LIMIT
+        if expected.cut is not None and expected.cut[0] == CUT:
+            self._limit = expected.cut[1]
+        self._now_ms = now_ms
+        self._interval_bytes = interval_bytes
+        self._log = LoadedLog(log_start=expected.log_start)
+        self._next_offset = 0
+        self._scan_from = 0
+        self._snapshot_offset = 0
+        self._found_damage = False
+        self._cut_something = False
+
+    def run(self) -> LoadedLog:
+        """Recover; raises OSError, LogCorrupt when not even segment names make sense."""
+        file_names = self._remove_leftovers()
+        self._list_segments(file_names)
+        if self._expected.cut is not None and self._expected.cut[0] == RESET:
+            self._remove_from(0)
+            self._log.damaged_ranges.clear()
+        log = self._log
+        if log.segments:
+            self._scan_from = self._load_caches(file_names)
+            self._check_beginning()
+            self._scan()
+        else:
+            self._next_offset = log.log_start
+        self._finish()
+        return log
+
+    # --- what is there -------------------------------------------------------------------------
+
+    def _remove_leftovers(self) -> list[str]:
+        kept = []
+        for name in self._disk.list_directory(self._folder):
+            if name.endswith((names.DELETED, names.TEMPORARY)):
+                self._disk.remove(f"{self._folder}/{name}")
+            else:
+                kept.append(name)
+        return kept
+
+    def _list_segments(self, file_names: list[str]) -> None:
+        log = self._log
+        log.damaged_ranges = damage.read(self._disk, self._folder)
+        for name in file_names:
+            base = names.offset_of(name, LOG)
+            if base is None:
+                continue
+            segment = Segment(self._volume, self._folder, base, self._interval_bytes)
+            for damaged in log.damaged_ranges:
+                if damaged.segment_base == base:
+                    damage.mark(segment, damaged)
+            log.segments.append(segment)
+        bases = {segment.base_offset for segment in log.segments}
+        for name in file_names:
+            for ending in (INDEX, TIME_INDEX):
+                base = names.offset_of(name, ending)
+                if base is not None and base not in bases:
+                    self._disk.remove(f"{self._folder}/{name}")
+
+    def _load_caches(self, file_names: list[str]) -> int:
+        """Producer state and leader epochs as of some offset; where to read on from."""
+        log = self._log
+        first = log.segments[0].base_offset
+        snapshots.remove_above(self._disk, self._folder, self._durable)
+        found = snapshots.newest(
+            self._disk, self._folder, file_names=file_names, up_to=self._durable
+        )
+        self._snapshot_offset = first
+        if found is not None and found[0] >= first:
+            self._snapshot_offset, log.producers = found
+        covered = first
+        path = f"{self._folder}/{names.LEADER_EPOCHS}"
+        if self._disk.exists(path):
+            try:
+                log.epochs, covered = LeaderEpochs.decode(self._disk.read_bytes(path), path)
+            except DamagedFile:
+                self._disk.remove(path)
+        return max(first, min(self._snapshot_offset, covered, self._durable))
+
+    def _check_beginning(self) -> None:
+        """The log start is known: segments missing there are missing data."""
+        log = self._log
+        self._next_offset = first = log.segments[0].base_offset
+        if first <= log.log_start:
+            return
+        if log.log_start >= self._durable:
+            log.log_start = first
+            return
+        self._next_offset = log.log_start
+        self._add_damage(min(first, self._durable), None, 0, 0)
+        self._next_offset = min(first, self._durable)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def _scan(self) -> None:
+        segments = self._log.segments
+        for at, segment in enumerate(segments):
+            following = segments[at + 1].base_offset if at + 1 < len(segments) else None
+            if not self._joins(segment):
+                self._remove_from(at)
+                return
+            if not self._scan_segment(segment, following):
+                self._remove_from(at + 1)
+                return
+
+    def _joins(self, segment: Segment) -> bool:
+        """Whether the segment begins where the log has got to; a gap below is damage."""
+        base = segment.base_offset
+        if base == self._next_offset:
+            return True
+        if base < self._next_offset:
+            if self._next_offset >= self._durable:
+                return False
+            raise LogCorrupt(
+                f"{segment.path} begins at offset {base}, inside the segment before it",
+                hint="Move the partition's folder away and let it be replicated anew",
+            )
+        if self._next_offset >= self._durable or base > self._durable:
+            return False
+        self._add_damage(base, None, 0, 0)
+        self._next_offset = base
+        return True
+
+    def _scan_segment(self, segment: Segment, following: int | None) -> bool:
+        """Check what must be checked of one segment; False when the log ends in it."""
+        segment.load_index()
+        if following is not None and following <= self._scan_from:
+            covered = segment.covered
+            if covered.position == segment.size and covered.next_offset == following:
+                self._next_offset = following
+                segment.drop_index()
+                return True
+            # Its index does not vouch for it, so it is read, and all that follows it.
+            self._scan_from = segment.base_offset
+        relative, position = segment.read_index().place_of_offset(
+            max(self._scan_from - segment.base_offset, 0)
+        )
+        segment.restart_index(position + 1 if position else 0)
+        self._next_offset = segment.base_offset + relative
+        self._log.epochs.cut_end(self._next_offset)
+        return self._scan_batches(segment, position, following)
+
+    def _scan_batches(self, segment: Segment, position: int, following: int | None) -> bool:
+        reader = BatchReader(segment)
+        segment.first_append_ms = segment.last_append_ms = self._now_ms
+        while position < segment.size:
+            known = segment.end_of_damage(position)
+            if known is not None:
+                position = known
+                self._next_offset = self._offset_after_damage(segment, position)
+                continue
+            header = reader.batch_at(position)
+            if header is None or not self._follows(header):
+                # Only what was durable can be damaged; anything else is the torn end of the log.
+                if self._next_offset >= self._durable:
+                    self._cut(segment, position)
+                    return False
+                resumed = self._pass_damage(segment, reader, position, following)
+                if resumed is None:
+                    return False
+                position = resumed
+                continue
+            self._take(segment, position, header)
+            position += 12 + header.batch_length
+        return True
+
+    def _follows(self, header: BatchHeader) -> bool:
+        return (
+            header.base_offset == self._next_offset
+            and header.leader_epoch >= self._log.epochs.latest
+            and header.base_offset < self._limit
+        )
+
+    def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        log = self._log
+        segment.take(position, header)
+        log.bytes_scanned += 12 + header.batch_length
+        if header.leader_epoch > log.epochs.latest:
+            log.epochs.begin(header.leader_epoch, header.base_offset)
+        if header.base_offset >= self._snapshot_offset and header.base_sequence >= 0:
+            log.producers.record(header, header.base_offset, self._now_ms)
+        self._next_offset = header.base_offset + header.last_offset_delta + 1
+
+    # --- damage --------------------------------------------------------------------------------
+
+    def _pass_damage(
+        self, segment: Segment, reader: BatchReader, position: int, following: int | None
+    ) -> int | None:
+        """Note a damaged range; where to read on, or None when the log ends with it."""
+        resumed = reader.next_batch(position, self._next_offset, self._durable)
+        if resumed is not None:
+            resume_position, header = resumed
+            self._add_damage(header.base_offset, segment, position, resume_position)
+            self._next_offset = header.base_offset
+            segment.add_index_entry(header.base_offset, resume_position)
+            return resume_position
+        end = self._durable if following is None else min(following, self._durable)
+        self._add_damage(end, segment, position, segment.size)
+        self._next_offset = end
+        if following is not None and following == end:
+            return segment.size
+        self._log.needs_roll = True
+        return None
+
+    def _add_damage(
+        self, end_offset: int, segment: Segment | None, position: int, end_position: int
+    ) -> None:
+        start_offset = max(self._next_offset, self._log.log_start)
+        base = -1 if segment is None else segment.base_offset
+        if segment is not None and end_position > position:
+            segment.damage.append(DamagedBytes(position, end_position))
+        if end_offset > start_offset:
+            self._log.damaged_ranges.append(
+                DamagedRange(start_offset, end_offset, base, position, end_position)
+            )
+            self._found_damage = True
+
+    def _offset_after_damage(self, segment: Segment, position: int) -> int:
+        for damaged in self._log.damaged_ranges:
+            if damaged.segment_base == segment.base_offset and damaged.end_position == position:
+                return damaged.end_offset
+        return self._next_offset
+
+    # --- cutting -------------------------------------------------------------------------------
+
+    def _cut(self, segment: Segment, position: int) -> None:
+        segment.cut(position)
+        self._cut_something = True
+
+    def _remove_from(self, at: int) -> None:
+        segments = self._log.segments
+        for segment in segments[at:]:
+            segment.remove()
+            self._cut_something = True
+        del segments[at:]
+
+    def _finish(self) -> None:
+        """Make what was found durable before anybody builds on it."""
+        log = self._log
+        reset_to = None
+        if self._expected.cut is not None and self._expected.cut[0] == RESET:
+            reset_to = self._expected.cut[1]
+            log.log_start = self._next_offset = reset_to
+        elif self._next_offset < self._durable:
+            self._add_damage(self._durable, None, 0, 0)
+            self._next_offset = self._durable
+            log.needs_roll = True
+        log.log_end = max(self._next_offset, log.log_start)
+        if log.log_end > self._next_offset:
+            log.needs_roll = True
+        log.epochs.cut_end(log.log_end)
+        if log.segments and log.segments[-1].end_of_damage(log.segments[-1].size - 1) is not None:
+            log.needs_roll = True
+        kept_up_to = log.log_end if reset_to is None else -1
+        snapshots.remove_above(self._disk, self._folder, kept_up_to)
+        if self._found_damage or reset_to is not None:
+            damage.write(self._disk, self._folder, log.damaged_ranges)
+        for at, segment in enumerate(log.segments):
+            last = at + 1 == len(log.segments)
+            if last or log.segments[at + 1].base_offset > self._durable:
+                segment.file().sync()
+        if self._cut_something or log.segments:
+            self._disk.sync_directory(self._folder)
+
+
+class BatchReader:
+    """Reads and checks whole batches of one segment, through a window of about a megabyte."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._window = b""
+        self._position = 0
+
+    def batch_at(self, position: int) -> BatchHeader | None:
+        """The batch that begins here; None when none does, or not all of it is there."""
+        if self._segment.size - position < HEADER_BYTES:
+            return None
+        self._cover(position, HEADER_BYTES)
+        try:
+            header = read_header(self._window, position - self._position)
+            size = 12 + header.batch_length
+            if size > BATCH_BYTES_MAX or position + size > self._segment.size:
+                return None
+            self._cover(position, size)
+            return check_batch(self._window, position - self._position)
+        except TidelogError:
+            return None
+
+    def next_batch(
+        self, position: int, offset_min: int, offset_max: int
+    ) -> tuple[int, BatchHeader] | None:
+        """The next good batch at or behind a position, with a base offset in this range."""
+        false_beginnings = 0
+        size = self._segment.size
+        while position + HEADER_BYTES <= size and false_beginnings < _FALSE_BEGINNINGS_MAX:
+            self._cover(position, HEADER_BYTES)
+            # Byte 16 of a batch is its magic number, 2.
+            at = self._window.find(b"\x02", position - self._position + 16)
+            if at < 0:
+                position = self._position + len(self._window) - 16
+                if position + HEADER_BYTES > size:
+                    return None
+                continue
+            position = self._position + at - 16
+            if position + HEADER_BYTES > size:
+                return None
+            self._cover(position, HEADER_BYTES)
+            if self._is_plausible(position, offset_min, offset_max):
+                header = self.batch_at(position)
+                if header is not None:
+                    return position, header
+                false_beginnings += 1
+            position += 1
+        return None
+
+    def _is_plausible(self, position: int, offset_min: int, offset_max: int) -> bool:
+        fields = HEADER.unpack_from(self._window, position - self._position)
+        base_offset, length, epoch, _, _, attributes, last_delta = fields[:7]
+        return (
+            offset_min <= base_offset <= offset_max
+            and length >= HEADER_BYTES - 12
+            and position + 12 + length <= self._segment.size
+            and epoch >= -1
+            and not attributes & ~KNOWN_ATTRIBUTES
+            and last_delta >= 0
+            and fields[12] >= 1
+        )
+
+    def _cover(self, position: int, length: int) -> None:
+        begin = position - self._position
+        if begin < 0 or begin + length > len(self._window):
+            self._window = self._segment.read(position, max(length, _WINDOW_BYTES))
+            self._position = position

@@ -1,0 +1,136 @@
+"""What all logs of one data directory share: the disk, its open files, its journal, its health.
+
+Built by the data directory, handed to every log and segment. The space guard decides whether
+anything may be appended at all; the trash gives space back some time after a file was retired.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from typing import Final, Protocol
+
+from tidelog.errors import DiskFull, StorageError
+from tidelog_broker.storage.config import StorageConfig
+from tidelog_broker.storage.journal import Journal
+from tidelog_broker.storage.open_files import OpenFiles
+from tidelog_runtime.disk import Disk
+
+#: Indexes of closed segments kept in memory.
+_INDEXES_KEPT: Final = 256
+#: While the disk is full, free space is looked at no more often than this.
+_RECHECK_MS: Final = 1000
+
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DropsIndex(Protocol):
+    """A segment, as far as the index cache knows it."""
+
+    def drop_index(self) -> None:
+        """Free the index; it is read again when needed."""
+
+
+class LoadedIndexes:
+    """The closed segments whose index is in memory, oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._loaded: deque[DropsIndex] = deque()
+
+    def keep(self, segment: DropsIndex) -> None:
+        """The segment has read its index; another one may have to let go of its own."""
+        self._loaded.append(segment)
+        if len(self._loaded) > self._limit:
+            self._loaded.popleft().drop_index()
+
+
+class SpaceGuard:
+    """Refuses appends while the disk is full, and for good once the journal could not be synced."""
+
+    def __init__(self, disk: Disk, free_bytes_min: int) -> None:
+        self._disk = disk
+        self._free_bytes_min = min(free_bytes_min, disk.total_bytes() // 20)
+        self._checked_ms = 0
+        self.full = False
+        self.fault: str | None = None
+        #: `full or fault`, so that an append looks at one thing only.
+        self.blocked = False
+
+    def check(self, now_ms: int) -> bool:
+        """Look at the free space; whether appends are accepted."""
+        self._checked_ms = now_ms
+        free_bytes = self._disk.free_bytes()
+        # Some room above the limit before appends begin again, so that they do not flutter.
+        limit = self._free_bytes_min * 5 // 4 if self.full else self._free_bytes_min
+        self.full = free_bytes < limit
+        self.blocked = self.full or self.fault is not None
+        return not self.blocked
+
+    def refuse(self, now_ms: int) -> None:
+        """Called when blocked: raises unless there is space again."""
+        if self.fault is not None:
+            raise StorageError(f"The data directory takes no more writes: {self.fault}")
+        if now_ms - self._checked_ms >= _RECHECK_MS and self.check(now_ms):
+            return
+        raise DiskFull(
+            "The broker's disk is full: it takes no writes, and serves reads",
+            hint="Free space, shorten retention or add a broker; writes resume by themselves",
+        )
+
+    def note(self, error: OSError, now_ms: int) -> bool:
+        """Whether the error means that the disk is full; appends are refused from now on then."""
+        if error.errno not in _NO_SPACE:
+            return False
+        self._checked_ms = now_ms
+        self.full = self.blocked = True
+        return True
+
+    def fail(self, fault: str) -> None:
+        """The data directory as a whole is not to be trusted with another write."""
+        self.fault = self.fault or fault
+        self.blocked = True
+
+
+class Trash:
+    """Files and folders that were renamed away and wait for their space to be given back."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._waiting: list[tuple[int, str, bool]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, path: str, due_ms: int, *, is_folder: bool = False) -> None:
+        """Remove it when the time has come."""
+        self._waiting.append((due_ms, path, is_folder))
+
+    def purge(self, now_ms: int | None) -> int:
+        """Remove what is due, or everything when no time is given; how many that were."""
+        due = [item for item in self._waiting if now_ms is None or item[0] <= now_ms]
+        self._waiting = [item for item in self._waiting if item not in due]
+        for _, path, is_folder in due:
+            if not self._disk.exists(path):
+                # The folder it was in went first.
+                continue
+            if is_folder:
+                self._disk.remove_tree(path)
+            else:
+                self._disk.remove(path)
+        return len(due)
+
+
+class Volume:
+    """The shared parts, by name."""
+
+    __slots__ = ("config", "disk", "files", "indexes", "journal", "space", "trash")
+
+    def __init__(self, disk: Disk, config: StorageConfig, journal: Journal) -> None:
+        self.disk = disk
+        self.config = config
+        self.journal = journal
+        self.files = OpenFiles(disk, config.max_open_files)
+        self.indexes = LoadedIndexes(_INDEXES_KEPT)
+        self.space = SpaceGuard(disk, config.free_bytes_min)
+        self.trash = Trash(disk)
