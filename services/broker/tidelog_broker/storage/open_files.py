@@ -70,6 +70,9 @@ class OpenFiles:
         slot.pins -= 1
         if slot.doomed and not slot.pins:
             self.discard(slot)
+        # A large sync may have had more files open than there should be.
+        while len(self._ring) > self._limit and self._close_one():
+            pass
 
     def discard(self, slot: OpenFile) -> None:
         """Close the file for good, now or when its last pin goes."""
