@@ -167,7 +167,7 @@ class ClusterView:
             self._index(event, revision)
         except (StoreCorrupt, ValueError) as error:
             # One key that makes no sense must not take the view of all others along.
-            logger.error("ignoring '%s' of the metadata store: %s", event.key, error)  # noqa: TRY400
+            logger.error("ignoring '%s' of the metadata store: %s", event.key, error)
 
     def _index(self, event: Event, revision: int) -> None:
         key = event.key

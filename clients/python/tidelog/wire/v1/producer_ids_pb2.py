@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from tidelog.wire.v1 import common_pb2 as tidelog_dot_wire_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tidelog/wire/v1/producer_ids.proto\x12\x0ftidelog.wire.v1\x1a\x1ctidelog/wire/v1/common.proto\"~\n\x15InitProducerIdRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x02 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x03 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x04 \x01(\x05\"\x81\x01\n\x16InitProducerIdResponse\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x13\n\x0bthrottle_ms\x18\x04 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tidelog/wire/v1/producer_ids.proto\x12\x0ftidelog.wire.v1\x1a\x1ctidelog/wire/v1/common.proto\"\x93\x01\n\x15InitProducerIdRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x02 \x01(\x05\x12\x18\n\x0bproducer_id\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\x0eproducer_epoch\x18\x04 \x01(\x05\x42\x0e\n\x0c_producer_id\"\x81\x01\n\x16InitProducerIdResponse\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x13\n\x0bthrottle_ms\x18\x04 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tidelog.wire.v1.producer_ids_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INITPRODUCERIDREQUEST']._serialized_start=85
-  _globals['_INITPRODUCERIDREQUEST']._serialized_end=211
-  _globals['_INITPRODUCERIDRESPONSE']._serialized_start=214
-  _globals['_INITPRODUCERIDRESPONSE']._serialized_end=343
+  _globals['_INITPRODUCERIDREQUEST']._serialized_start=86
+  _globals['_INITPRODUCERIDREQUEST']._serialized_end=233
+  _globals['_INITPRODUCERIDRESPONSE']._serialized_start=236
+  _globals['_INITPRODUCERIDRESPONSE']._serialized_end=365
 # @@protoc_insertion_point(module_scope)

@@ -1,0 +1,163 @@
+"""Fetch: the long-poll twin of the stream, and what both share of reading a partition.
+
+A fetch waits until `min_bytes` are there or `max_wait_ms` have passed, whichever comes first. At
+least one batch is always answered, however small the limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import InvalidRequest, TidelogError, UnknownTopic
+from tidelog.model import TopicId
+from tidelog.wire.v1 import fetch_pb2
+from tidelog_broker.partition.partition import Partition
+from tidelog_runtime.wire_errors import to_wire
+
+if TYPE_CHECKING:
+    from tidelog_broker.api.caller import Caller
+    from tidelog_broker.broker import Broker
+
+#: What a partition adds to an answer unless the client asks otherwise (max.partition.fetch.bytes).
+PARTITION_BYTES_DEFAULT: Final = 1024 * 1024
+
+
+def check_partition_count(broker: Broker, count: int) -> None:
+    """Refuses to read more partitions at once than a broker keeps state for."""
+    if count > broker.limits.fetch_partitions_max:
+        raise InvalidRequest(
+            f"{count} partitions in one fetch are more than the"
+            f" {broker.limits.fetch_partitions_max} that this broker takes"
+        )
+
+
+def known_epoch_of(item: fetch_pb2.FetchPartition) -> int | None:
+    """The leader epoch that the reader knows, if it told one."""
+    return item.leader_epoch if item.HasField("leader_epoch") else None
+
+
+def find_for_fetch(broker: Broker, caller: Caller, item: fetch_pb2.FetchPartition) -> Partition:
+    """The partition a reader asks for."""
+    return broker.replicas.find(
+        item.topic, TopicId(item.topic_id), item.partition, caller.principal
+    )
+
+
+def fill_watermarks(answer: fetch_pb2.PartitionRecords, partition: Partition) -> None:
+    """Tells the reader where the log stands."""
+    high_watermark = partition.core.high_watermark
+    answer.high_watermark = high_watermark
+    answer.last_stable_offset = high_watermark  # no transactions, nothing is undecided
+    answer.log_start_offset = partition.log.log_start
+
+
+def fill_divergence(
+    answer: fetch_pb2.PartitionRecords, partition: Partition, item: fetch_pb2.FetchPartition
+) -> bool:
+    """Tells a reader that its log and this one parted, if they did."""
+    if not item.HasField("last_fetched_epoch"):
+        return False
+    divergence = partition.divergence(item.fetch_offset, item.last_fetched_epoch)
+    if divergence is None:
+        return False
+    answer.diverging_epoch.leader_epoch, answer.diverging_epoch.end_offset = divergence
+    return True
+
+
+class LongPoll:
+    """One unary fetch: reads, and reads again when a partition moves, until it has enough."""
+
+    def __init__(self, broker: Broker, caller: Caller, request: fetch_pb2.FetchRequest) -> None:
+        self._broker = broker
+        self._caller = caller
+        self._request = request
+        self._moved = asyncio.Event()
+        self._waits_for: list[Partition] = []
+
+    def on_commit(self) -> None:
+        """A partition of this fetch has more to read."""
+        self._moved.set()
+
+    async def run(self) -> fetch_pb2.FetchResponse:
+        """The answer, as late as the request allows."""
+        options = self._request.options
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + options.max_wait_ms / 1000
+        try:
+            while True:
+                self._moved.clear()
+                response, enough = self._read_all()
+                remaining_s = deadline - loop.time()
+                if enough or remaining_s <= 0:
+                    return response
+                try:
+                    async with asyncio.timeout(remaining_s):
+                        await self._moved.wait()
+                except TimeoutError:
+                    return response
+        finally:
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        for partition in self._waits_for:
+            partition.forget_reader(self)
+        self._waits_for.clear()
+
+    def _read_all(self) -> tuple[fetch_pb2.FetchResponse, bool]:
+        """What can be read now, and whether it is worth answering with."""
+        options = self._request.options
+        self._stop_waiting()
+        response = fetch_pb2.FetchResponse()
+        left = options.max_bytes or self._broker.limits.fetch_bytes_max
+        left = min(left, self._broker.limits.fetch_bytes_max)
+        read_bytes = 0
+        urgent = not self._request.partitions
+        for item in self._request.partitions:
+            answer = response.partitions.add(
+                topic=item.topic, topic_id=item.topic_id, partition=item.partition
+            )
+            answer.session = item.session
+            try:
+                records = self._read(item, answer, left if read_bytes == 0 or left > 0 else 0)
+            except TidelogError as error:
+                answer.error.CopyFrom(to_wire(error))
+                self._broker.add_leader_hint(
+                    answer.leader, item.topic, item.topic_id, item.partition, error
+                )
+                urgent = True
+                continue
+            urgent = urgent or answer.HasField("diverging_epoch")
+            read_bytes += records
+            left -= records
+        return response, urgent or read_bytes >= max(1, options.min_bytes)
+
+    def _read(
+        self, item: fetch_pb2.FetchPartition, answer: fetch_pb2.PartitionRecords, left: int
+    ) -> int:
+        partition = find_for_fetch(self._broker, self._caller, item)
+        partition.check_readable(item.fetch_offset, known_epoch_of(item))
+        fill_watermarks(answer, partition)
+        if fill_divergence(answer, partition, item):
+            return 0
+        partition.call_on_commit(self)
+        self._waits_for.append(partition)
+        if left <= 0:
+            return 0
+        max_bytes = min(item.max_bytes or PARTITION_BYTES_DEFAULT, left)
+        records, _ = partition.read(item.fetch_offset, max_bytes, known_epoch_of(item))
+        answer.records = records
+        return len(records)
+
+
+async def fetch(
+    broker: Broker, caller: Caller, request: fetch_pb2.FetchRequest
+) -> fetch_pb2.FetchResponse:
+    """The unary twin: one long poll over many partitions."""
+    check_partition_count(broker, len(request.partitions))
+    if request.options.max_wait_ms < 0 or request.options.min_bytes < 0:
+        raise InvalidRequest("max_wait_ms and min_bytes of a fetch must not be negative")
+    for item in request.partitions:
+        if not item.topic and not item.topic_id:
+            raise UnknownTopic("A partition of the fetch names neither topic nor topic id")
+    return await LongPoll(broker, caller, request).run()

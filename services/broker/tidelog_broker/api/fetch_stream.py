@@ -1,0 +1,230 @@
+"""FetchStream: the client grants credit in bytes, the broker pushes what becomes visible.
+
+Each partition on a stream is one `FetchSession` under the number the client chose for it. A
+session is ready (in `_ready`, in turn with the others) or waits for its partition's next commit.
+One coroutine reads what the client says, the handler's own writes answers; nothing is sent that
+no credit covers, but one batch always goes out while any credit is left, however large it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.wire.v1 import fetch_pb2
+from tidelog_broker.api.fetch import (
+    PARTITION_BYTES_DEFAULT,
+    check_partition_count,
+    fill_divergence,
+    fill_watermarks,
+    find_for_fetch,
+    known_epoch_of,
+)
+from tidelog_broker.partition.partition import Partition
+from tidelog_runtime.wire_errors import to_wire
+
+if TYPE_CHECKING:
+    from tidelog_broker.api.caller import Caller
+    from tidelog_broker.broker import Broker
+
+
+class FetchSession:
+    """Reading one partition from one position on; ended by an error, a stop or a new start."""
+
+    __slots__ = ("_stream", "item", "known_epoch", "max_bytes", "number", "offset", "partition")
+
+    def __init__(
+        self, stream: FetchStream, item: fetch_pb2.FetchPartition, partition: Partition
+    ) -> None:
+        self._stream = stream
+        self.item = item
+        self.partition = partition
+        self.number = item.session
+        self.offset = item.fetch_offset
+        self.known_epoch = known_epoch_of(item)
+        self.max_bytes = item.max_bytes or PARTITION_BYTES_DEFAULT
+
+    def on_commit(self) -> None:
+        """The partition has more to read, or has failed: this session has its turn again."""
+        self._stream.make_ready(self)
+
+
+class FetchStream:
+    """One client's stream: its credit and its sessions."""
+
+    def __init__(self, broker: Broker, caller: Caller) -> None:
+        self._broker = broker
+        self._caller = caller
+        self._options = fetch_pb2.FetchOptions()
+        self._credit_bytes = 0
+        self._sessions: dict[int, FetchSession] = {}
+        self._ready: deque[FetchSession] = deque()
+        self._refusals: deque[fetch_pb2.PartitionRecords] = deque()
+        self._changed = asyncio.Event()
+        self._client_done = False
+        self._failure: TidelogError | None = None
+
+    async def run(
+        self, requests: AsyncIterator[fetch_pb2.FetchStreamRequest]
+    ) -> AsyncIterator[fetch_pb2.FetchStreamResponse]:
+        """Yields answers until the client ends the stream."""
+        listener = asyncio.get_running_loop().create_task(
+            self._listen(requests), name="fetch-stream-requests"
+        )
+        stop_listening = self._broker.stopping.listen(self._on_stop)
+        try:
+            while not self._client_done:
+                response = await self._next_response()
+                if response is not None:
+                    yield response
+            if self._failure is not None:
+                yield fetch_pb2.FetchStreamResponse(error=to_wire(self._failure))
+        finally:
+            stop_listening()
+            listener.cancel()
+            for session in self._sessions.values():
+                session.partition.forget_reader(session)
+
+    def _on_stop(self) -> None:
+        self._failure = self._broker.stopping.reason()
+        self._client_done = True
+        self._changed.set()
+
+    def make_ready(self, session: FetchSession) -> None:
+        """Puts a session in line."""
+        if self._sessions.get(session.number) is session:
+            self._ready.append(session)
+            self._changed.set()
+
+    # ------------------------------------------------------------------ what the client says
+
+    async def _listen(self, requests: AsyncIterator[fetch_pb2.FetchStreamRequest]) -> None:
+        try:
+            async for request in requests:
+                self._take(request)
+                self._changed.set()
+        except TidelogError as error:
+            self._failure = error
+        finally:
+            self._client_done = True
+            self._changed.set()
+
+    def _take(self, request: fetch_pb2.FetchStreamRequest) -> None:
+        if request.HasField("options"):
+            self._options = request.options
+        if request.credit_bytes < 0:
+            raise InvalidRequest(f"A credit of {request.credit_bytes} bytes is negative")
+        ceiling = self._broker.limits.fetch_credit_bytes_max
+        self._credit_bytes = min(self._credit_bytes + request.credit_bytes, ceiling)
+        for number in request.stop:
+            self._end(number)
+        if request.start:
+            check_partition_count(self._broker, len(self._sessions) + len(request.start))
+        for item in request.start:
+            self._start(item)
+
+    def _end(self, number: int) -> None:
+        session = self._sessions.pop(number, None)
+        if session is not None:
+            session.partition.forget_reader(session)
+
+    def _start(self, item: fetch_pb2.FetchPartition) -> None:
+        self._end(item.session)
+        answer = fetch_pb2.PartitionRecords(session=item.session)
+        try:
+            partition = find_for_fetch(self._broker, self._caller, item)
+            partition.check_readable(item.fetch_offset, known_epoch_of(item))
+        except TidelogError as error:
+            self._refuse(answer, item, error)
+            return
+        if fill_divergence(answer, partition, item):
+            fill_watermarks(answer, partition)
+            self._refusals.append(answer)
+            return
+        session = FetchSession(self, item, partition)
+        self._sessions[item.session] = session
+        self._ready.append(session)
+
+    def _refuse(
+        self,
+        answer: fetch_pb2.PartitionRecords,
+        item: fetch_pb2.FetchPartition,
+        error: TidelogError,
+    ) -> None:
+        answer.error.CopyFrom(to_wire(error))
+        self._broker.add_leader_hint(
+            answer.leader, item.topic, item.topic_id, item.partition, error
+        )
+        self._refusals.append(answer)
+
+    # ------------------------------------------------------------------ what the broker answers
+
+    async def _next_response(self) -> fetch_pb2.FetchStreamResponse | None:
+        """The next answer; None when the client has ended the stream meanwhile."""
+        response = fetch_pb2.FetchStreamResponse()
+        filled = 0
+        deadline: float | None = None
+        loop = asyncio.get_running_loop()
+        while not self._client_done:
+            self._changed.clear()
+            filled += self._fill(response, self._response_bytes_max() - filled)
+            if filled >= max(1, self._options.min_bytes) or self._refusals:
+                break
+            if filled and deadline is None:
+                deadline = loop.time() + self._options.max_wait_ms / 1000
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+        while self._refusals:
+            response.partitions.append(self._refusals.popleft())
+        return response if response.partitions else None
+
+    def _response_bytes_max(self) -> int:
+        ceiling = self._broker.limits.fetch_bytes_max
+        return min(self._options.max_bytes or PARTITION_BYTES_DEFAULT, ceiling)
+
+    def _fill(self, response: fetch_pb2.FetchStreamResponse, room_bytes: int) -> int:
+        """Reads from ready sessions in turn while there is credit and room; the bytes read."""
+        filled = 0
+        while self._ready and self._credit_bytes > 0 and filled < room_bytes:
+            session = self._ready.popleft()
+            if self._sessions.get(session.number) is not session:
+                continue  # stopped or started anew since it became ready
+            read_bytes = self._read(session, response, room_bytes - filled)
+            filled += read_bytes
+            self._credit_bytes -= read_bytes
+        return filled
+
+    def _read(
+        self, session: FetchSession, response: fetch_pb2.FetchStreamResponse, room_bytes: int
+    ) -> int:
+        partition = session.partition
+        max_bytes = min(session.max_bytes, room_bytes, self._credit_bytes)
+        try:
+            records, next_offset = partition.read(session.offset, max_bytes, session.known_epoch)
+        except TidelogError as error:
+            self._end(session.number)
+            self._refuse(fetch_pb2.PartitionRecords(session=session.number), session.item, error)
+            return 0
+        if not records:
+            partition.call_on_commit(session)
+            return 0
+        answer = response.partitions.add(session=session.number)
+        fill_watermarks(answer, partition)
+        answer.records = records
+        session.offset = next_offset
+        self._ready.append(session)
+        return len(records)
+
+
+async def fetch_stream(
+    broker: Broker, caller: Caller, requests: AsyncIterator[fetch_pb2.FetchStreamRequest]
+) -> AsyncIterator[fetch_pb2.FetchStreamResponse]:
+    """Serves one fetch stream."""
+    async for response in FetchStream(broker, caller).run(requests):
+        yield response

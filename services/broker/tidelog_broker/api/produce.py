@@ -1,0 +1,168 @@
+"""Produce: batches in, one verdict a partition out.
+
+The unary call and the stream (`produce_stream.py`) share `append_batches`: every batch of a
+request is checked, stamped and written before anything is awaited, so that the order on a stream
+is the order in the log. What remains is waiting for the commit, which the caller does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import (
+    InvalidRequiredAcks,
+    InvalidTransactionState,
+    RequestTimedOut,
+    TidelogError,
+)
+from tidelog.model import Offset, TopicId
+from tidelog.wire.v1 import common_pb2, produce_pb2
+from tidelog_broker.partition.waiting import PendingProduce
+from tidelog_runtime.wire_errors import to_wire
+
+if TYPE_CHECKING:
+    from tidelog_broker.api.caller import Caller
+    from tidelog_broker.broker import Broker
+
+#: How long a produce waits for its commit when it doesn't say.
+PRODUCE_TIMEOUT_DEFAULT_MS: Final = 30_000
+NO_REFUSALS: Final[Mapping[str, TidelogError]] = {}
+KNOWN_ACKS: Final = frozenset(common_pb2.Acks.values())
+
+
+class ProduceAnswer:
+    """A response under way: complete once nothing in it waits for a commit."""
+
+    __slots__ = ("_on_complete", "_timer", "batch_bytes", "pending", "response")
+
+    def __init__(self, correlation_id: int) -> None:
+        self.response = produce_pb2.ProduceResponse(correlation_id=correlation_id)
+        self.pending = PendingProduce(self._finish)
+        self.batch_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._on_complete: Callable[[ProduceAnswer], None] | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """True when the response can be sent."""
+        return self.pending.is_settled
+
+    def call_when_complete(self, callback: Callable[[ProduceAnswer], None], limit_s: float) -> None:
+        """Calls back once, when all is committed or the time limit has passed."""
+        self._on_complete = callback
+        self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s)
+
+    def abandon(self) -> None:
+        """The caller is gone; what was written stays written."""
+        self.pending.abandon()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expire(self, limit_s: float) -> None:
+        self.pending.expire(
+            RequestTimedOut(
+                f"The batch was written but not committed within {limit_s * 1000:.0f} ms",
+                hint="It may still be committed: an idempotent producer can safely send it again",
+            )
+        )
+
+    def _finish(self, pending: PendingProduce) -> None:
+        for index, failure in pending.failures.items():
+            self.response.partitions[index].error.CopyFrom(to_wire(failure))
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._on_complete is not None:
+            self._on_complete(self)
+
+
+def append_batches(
+    broker: Broker,
+    caller: Caller,
+    request: produce_pb2.ProduceRequest,
+    refusals: Mapping[str, TidelogError],
+) -> ProduceAnswer:
+    """Writes every batch of a request; each partition gets its own verdict.
+
+    `refusals` says of topics that could not be created why not.
+    """
+    answer = ProduceAnswer(request.correlation_id)
+    all_in_sync = request.acks == common_pb2.ACKS_ALL
+    now_ms = broker.clock.now_ms()
+    find = broker.replicas.find
+    acks = answer.response.partitions
+    batch_bytes = 0
+    for index, item in enumerate(request.partitions):
+        batch = item.batch
+        batch_bytes += len(batch)
+        number = item.partition
+        ack = acks.add(topic=item.topic, topic_id=item.topic_id, partition=number)
+        try:
+            partition = find(item.topic, TopicId(item.topic_id), number, caller.principal)
+            known_epoch = item.leader_epoch if item.HasField("leader_epoch") else None
+            done = partition.append(batch, known_epoch, all_in_sync=all_in_sync, now_ms=now_ms)
+        except TidelogError as error:
+            ack.error.CopyFrom(to_wire(refusals.get(item.topic, error)))
+            broker.add_leader_hint(ack.leader, item.topic, item.topic_id, number, error)
+            continue
+        ack.base_offset = done.base_offset
+        ack.append_time_ms = done.append_time_ms
+        ack.log_start_offset = partition.log.log_start
+        if done.duplicate:
+            ack.duplicate = True
+        if all_in_sync:
+            partition.wait_for_commit(Offset(done.last_offset + 1), answer.pending, index)
+    answer.batch_bytes = batch_bytes
+    return answer
+
+
+def refuse_request(request: produce_pb2.ProduceRequest) -> None:
+    """Raises for what is wrong with a request as a whole."""
+    if request.acks not in KNOWN_ACKS:
+        raise InvalidRequiredAcks(
+            f"acks={request.acks} is none of ACKS_ALL, ACKS_LEADER, ACKS_NONE"
+        )
+    if request.transactional_id:
+        raise InvalidTransactionState(
+            f"Transactional id {request.transactional_id!r} was refused: this cluster has no"
+            " transactions yet",
+            hint="Leave transactional_id empty; producers are idempotent without it",
+        )
+
+
+def time_limit_s(broker: Broker, request: produce_pb2.ProduceRequest) -> float:
+    """How long a request waits for its commits."""
+    asked_ms = request.timeout_ms
+    return (asked_ms if asked_ms > 0 else PRODUCE_TIMEOUT_DEFAULT_MS) / 1000
+
+
+async def create_missing(
+    broker: Broker, caller: Caller, request: produce_pb2.ProduceRequest
+) -> Mapping[str, TidelogError]:
+    """Creates the topics that the request names and the cluster lacks; the refusals by name."""
+    if not broker.replicas.misses_topic(request):
+        return NO_REFUSALS
+    names = [item.topic for item in request.partitions if item.topic and not item.topic_id]
+    return await broker.auto_create.create(names, caller.principal)
+
+
+async def produce(
+    broker: Broker, caller: Caller, request: produce_pb2.ProduceRequest
+) -> produce_pb2.ProduceResponse:
+    """The unary twin: answers when everything in the request is committed or refused."""
+    refuse_request(request)
+    refusals = await create_missing(broker, caller, request)
+    await broker.in_flight.wait_for_room()
+    answer = append_batches(broker, caller, request, refusals)
+    if answer.is_complete:
+        return answer.response
+    complete = asyncio.Event()
+    answer.call_when_complete(lambda _: complete.set(), time_limit_s(broker, request))
+    broker.in_flight.add(answer.batch_bytes)
+    try:
+        await complete.wait()
+    finally:
+        answer.abandon()
+        broker.in_flight.remove(answer.batch_bytes)
+    return answer.response

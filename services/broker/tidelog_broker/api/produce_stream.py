@@ -1,0 +1,147 @@
+"""ProduceStream: requests in order on one long-lived stream, answers as they are ready.
+
+A request is written as soon as it is read; its answer is sent at once when it waits for nothing,
+else by a callback when its commit comes. gRPC takes one message at a time a stream, so answers
+that become ready while another is being sent queue up behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.errors import TidelogError
+from tidelog.wire.v1 import common_pb2, produce_pb2
+from tidelog_broker.api.produce import (
+    ProduceAnswer,
+    append_batches,
+    create_missing,
+    refuse_request,
+    time_limit_s,
+)
+from tidelog_runtime.wire_errors import to_wire
+
+if TYPE_CHECKING:
+    from tidelog_broker.api.caller import Caller
+    from tidelog_broker.broker import Broker
+
+
+class ResponseSink(Protocol):
+    """The writing half of a gRPC stream."""
+
+    async def write(self, response: produce_pb2.ProduceResponse) -> None:
+        """Sends one response; one at a time."""
+
+
+class ProduceStream:
+    """One client's stream: its unanswered requests, and the answers on their way out."""
+
+    def __init__(self, broker: Broker, caller: Caller, sink: ResponseSink) -> None:
+        self._broker = broker
+        self._caller = caller
+        self._sink = sink
+        self._unanswered: dict[ProduceAnswer, None] = {}
+        self._outbox: deque[produce_pb2.ProduceResponse] = deque()
+        self._sending = False
+        self._sender: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
+        """Serves until the client ends the stream, or the broker stops; answers what it took."""
+        reader = asyncio.get_running_loop().create_task(
+            self._read(requests), name="produce-stream-requests"
+        )
+        reader.add_done_callback(lambda _: self._changed.set())
+        stop_listening = self._broker.stopping.listen(self._changed.set)
+        try:
+            while self._is_busy or not (reader.done() or self._broker.stopping.is_set):
+                self._changed.clear()
+                await self._changed.wait()
+            if reader.done():
+                reader.result()
+        finally:
+            stop_listening()
+            reader.cancel()
+            self._abandon_unanswered()
+
+    @property
+    def _is_busy(self) -> bool:
+        """True while an answer is owed."""
+        return bool(self._unanswered or self._outbox or self._sending)
+
+    async def _read(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
+        async for request in requests:
+            await self._serve(request)
+
+    def _abandon_unanswered(self) -> None:
+        for answer in list(self._unanswered):
+            answer.abandon()
+            self._broker.in_flight.remove(answer.batch_bytes)
+        if self._sender is not None:
+            self._sender.cancel()
+
+    async def _serve(self, request: produce_pb2.ProduceRequest) -> None:
+        broker = self._broker
+        try:
+            broker.stopping.check()
+            refuse_request(request)
+            refusals = await create_missing(broker, self._caller, request)
+        except TidelogError as error:
+            refusal = produce_pb2.ProduceResponse(correlation_id=request.correlation_id)
+            refusal.error.CopyFrom(to_wire(error))
+            await self._send(refusal)
+            return
+        if not broker.in_flight.has_room:
+            await broker.in_flight.wait_for_room()
+        answer = append_batches(broker, self._caller, request, refusals)
+        if request.acks == common_pb2.ACKS_NONE:
+            return
+        if answer.is_complete:
+            await self._send(answer.response)
+            return
+        self._unanswered[answer] = None
+        broker.in_flight.add(answer.batch_bytes)
+        answer.call_when_complete(self._on_complete, time_limit_s(broker, request))
+
+    def _on_complete(self, answer: ProduceAnswer) -> None:
+        del self._unanswered[answer]
+        self._broker.in_flight.remove(answer.batch_bytes)
+        self._outbox.append(answer.response)
+        if not self._sending:
+            self._sending = True
+            self._sender = asyncio.get_running_loop().create_task(
+                self._send_outbox(), name="produce-stream-answers"
+            )
+            self._sender.add_done_callback(self._on_sender_end)
+
+    def _on_sender_end(self, sender: asyncio.Task[None]) -> None:
+        if not sender.cancelled() and sender.exception() is not None:
+            # The client is gone: gRPC ends the request iterator too, nobody is left to answer.
+            self._outbox.clear()
+            self._sending = False
+            self._changed.set()
+
+    async def _send(self, response: produce_pb2.ProduceResponse) -> None:
+        self._outbox.append(response)
+        if not self._sending:
+            self._sending = True
+            await self._send_outbox()
+
+    async def _send_outbox(self) -> None:
+        outbox = self._outbox
+        while outbox:
+            await self._sink.write(outbox.popleft())
+        self._sending = False
+        self._changed.set()
+
+
+async def produce_stream(
+    broker: Broker,
+    caller: Caller,
+    requests: AsyncIterator[produce_pb2.ProduceRequest],
+    sink: ResponseSink,
+) -> None:
+    """Serves one produce stream."""
+    await ProduceStream(broker, caller, sink).run(requests)

@@ -1,0 +1,242 @@
+"""The servicers: every RPC of a listener goes through here to its own file.
+
+The one choke point: it finds out who calls, refuses protocol versions nobody speaks, counts, and
+turns an exception that concerns the whole call into a gRPC status whose trailing metadata carries
+the error as clients know it. One instance a listener, since the listener says who its callers are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import grpc
+
+from tidelog.errors import (
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    RetriableError,
+    TidelogError,
+    UnsupportedVersion,
+)
+from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, fetch_pb2, metadata_pb2
+from tidelog_broker.api.admin import create_partitions, create_topics, delete_topics
+from tidelog_broker.api.admin_configs import alter_configs, describe_configs
+from tidelog_broker.api.caller import Caller
+from tidelog_broker.api.delete_records import delete_records
+from tidelog_broker.api.describe_cluster import describe_cluster
+from tidelog_broker.api.fetch import fetch
+from tidelog_broker.api.fetch_stream import fetch_stream
+from tidelog_broker.api.handshake import check_protocol, handshake
+from tidelog_broker.api.init_producer_id import init_producer_id
+from tidelog_broker.api.list_offsets import list_offsets
+from tidelog_broker.api.metadata import metadata
+from tidelog_broker.api.offset_for_leader_epoch import offset_for_leader_epoch
+from tidelog_broker.api.produce import produce
+from tidelog_broker.api.produce_stream import produce_stream
+from tidelog_broker.api.watch_metadata import watch_metadata
+from tidelog_runtime.metrics import CallMetrics
+from tidelog_runtime.wire_errors import to_wire
+
+if TYPE_CHECKING:
+    from tidelog_broker.broker import Broker
+    from tidelog_runtime.principal import Principal
+
+logger = logging.getLogger(__name__)
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+#: grpc.aio's context, or the simulated network's.
+Context = Any
+
+BROKER_SERVICE: Final = "tidelog.wire.v1.Broker"
+ADMIN_SERVICE: Final = "tidelog.wire.v1.Admin"
+#: Metadata a client sends with each call and stream.
+CLIENT_ID_KEY: Final = "tidelog-client-id"
+PROTOCOL_KEY: Final = "tidelog-protocol"
+#: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
+ERROR_KEY: Final = "tidelog-error-bin"
+
+
+def status_for(error: Exception) -> grpc.StatusCode:
+    """The gRPC status of a failure that concerns a whole call."""
+    match error:
+        case UnsupportedVersion():
+            return grpc.StatusCode.FAILED_PRECONDITION
+        case InvalidRequest():
+            return grpc.StatusCode.INVALID_ARGUMENT
+        case ClusterAuthorizationFailed():
+            return grpc.StatusCode.PERMISSION_DENIED
+        case RetriableError():
+            return grpc.StatusCode.UNAVAILABLE
+        case TidelogError():
+            return grpc.StatusCode.FAILED_PRECONDITION
+        case _:
+            return grpc.StatusCode.INTERNAL
+
+
+class Calls:
+    """What all servicers of one listener share."""
+
+    def __init__(
+        self, broker: Broker, principal: Principal, metrics: dict[str, CallMetrics]
+    ) -> None:
+        self.broker = broker
+        self._principal = principal
+        self._metrics = metrics
+
+    def caller(self, context: Context) -> Caller:
+        """Who calls; refuses a protocol version that this broker doesn't speak."""
+        client_id = ""
+        for key, value in context.invocation_metadata() or ():
+            if key == CLIENT_ID_KEY:
+                client_id = value if isinstance(value, str) else value.decode()
+            elif key == PROTOCOL_KEY:
+                _check_protocol_header(value, client_id)
+        return Caller(self._principal, client_id, context.peer())
+
+    async def unary(
+        self,
+        method: str,
+        handler: Callable[[Broker, Caller, Request], Awaitable[Response]],
+        request: Request,
+        context: Context,
+    ) -> Response:
+        """Runs one unary handler."""
+        call = self._begin(method)
+        started = asyncio.get_running_loop().time()
+        code = grpc.StatusCode.CANCELLED
+        try:
+            self.broker.stopping.check()
+            response = await handler(self.broker, self.caller(context), request)
+            code = grpc.StatusCode.OK
+            return response
+        except Exception as error:
+            code = status_for(error)
+            await self._abort(context, code, error)
+            raise AssertionError("abort has raised") from error
+        finally:
+            call.finish(code.name, asyncio.get_running_loop().time() - started)
+
+    async def stream(
+        self, method: str, responses: Callable[[Caller], AsyncIterator[Response]], context: Context
+    ) -> AsyncIterator[Response]:
+        """Runs one handler that yields its answers."""
+        call = self._begin(method)
+        started = asyncio.get_running_loop().time()
+        code = grpc.StatusCode.CANCELLED
+        try:
+            self.broker.stopping.check()
+            async for response in responses(self.caller(context)):
+                yield response
+            code = grpc.StatusCode.OK
+        except Exception as error:  # noqa: BLE001 - translated, logged and counted in one place
+            code = status_for(error)
+            await self._abort(context, code, error)
+        finally:
+            call.finish(code.name, asyncio.get_running_loop().time() - started)
+
+    def _begin(self, method: str) -> CallMetrics:
+        call = self._metrics.get(method)
+        if call is None:
+            call = self._metrics[method] = CallMetrics()
+        call.started += 1
+        return call
+
+    async def _abort(self, context: Context, code: grpc.StatusCode, error: Exception) -> None:
+        wire = to_wire(error)
+        logger.debug("a call was refused: %s", error)
+        await context.abort(code, str(error), ((ERROR_KEY, wire.SerializeToString()),))
+
+
+def _check_protocol_header(value: str | bytes, client_id: str) -> None:
+    text = value if isinstance(value, str) else value.decode(errors="replace")
+    if not text.isascii() or not text.isdigit():
+        raise UnsupportedVersion(f"Metadata {PROTOCOL_KEY}={text!r} is no protocol version")
+    check_protocol(int(text), int(text), f"Client {client_id!r}")
+
+
+class BrokerService(broker_pb2_grpc.BrokerServicer):
+    """`tidelog.wire.v1.Broker` at one listener."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def Handshake(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("Handshake", handshake, request, context)
+
+    async def Produce(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("Produce", produce, request, context)
+
+    async def ProduceStream(  # type: ignore[override] # gRPC also takes handlers that write
+        self, request_iterator: Any, context: Context
+    ) -> None:
+        async def serve(broker: Broker, caller: Caller, requests: Any) -> None:
+            await produce_stream(broker, caller, requests, context)
+
+        await self._calls.unary("ProduceStream", serve, request_iterator, context)
+
+    async def Fetch(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("Fetch", fetch, request, context)
+
+    async def FetchStream(
+        self, request_iterator: Any, context: Context
+    ) -> AsyncIterator[fetch_pb2.FetchStreamResponse]:
+        broker = self._calls.broker
+        async for response in self._calls.stream(
+            "FetchStream", lambda caller: fetch_stream(broker, caller, request_iterator), context
+        ):
+            yield response
+
+    async def ListOffsets(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("ListOffsets", list_offsets, request, context)
+
+    async def OffsetForLeaderEpoch(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary(
+            "OffsetForLeaderEpoch", offset_for_leader_epoch, request, context
+        )
+
+    async def Metadata(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("Metadata", metadata, request, context)
+
+    async def WatchMetadata(
+        self, request: Any, context: Context
+    ) -> AsyncIterator[metadata_pb2.MetadataUpdate]:
+        broker = self._calls.broker
+        async for update in self._calls.stream(
+            "WatchMetadata", lambda caller: watch_metadata(broker, caller, request), context
+        ):
+            yield update
+
+    async def InitProducerId(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("InitProducerId", init_producer_id, request, context)
+
+
+class AdminService(admin_pb2_grpc.AdminServicer):
+    """`tidelog.wire.v1.Admin` at one listener."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def CreateTopics(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("CreateTopics", create_topics, request, context)
+
+    async def DeleteTopics(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("DeleteTopics", delete_topics, request, context)
+
+    async def CreatePartitions(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("CreatePartitions", create_partitions, request, context)
+
+    async def DescribeConfigs(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("DescribeConfigs", describe_configs, request, context)
+
+    async def AlterConfigs(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("AlterConfigs", alter_configs, request, context)
+
+    async def DeleteRecords(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("DeleteRecords", delete_records, request, context)
+
+    async def DescribeCluster(self, request: Any, context: Context) -> Any:
+        return await self._calls.unary("DescribeCluster", describe_cluster, request, context)

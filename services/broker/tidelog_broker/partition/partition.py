@@ -1,0 +1,247 @@
+"""One partition on this broker: its log, its decisions, and who waits on it.
+
+`api/` calls `append` and `read`; the group commit calls `on_durable` when bytes have reached the
+disk. Everything runs on the event loop and nothing here awaits, so an append is one step: checked,
+stamped and written before anybody else sees the partition. Nothing is done per record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tidelog.errors import (
+    InvalidTimestamp,
+    InvalidTransactionState,
+    MessageTooLarge,
+    OffsetOutOfRange,
+    TidelogError,
+    UnknownTopicId,
+)
+from tidelog.model import NO_TIMESTAMP, Offset, TopicId
+from tidelog.records.batch import (
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    batch_headers,
+    check_batch,
+    with_log_append_time,
+)
+from tidelog_broker.partition.core import PartitionCore
+from tidelog_broker.partition.waiting import CommitQueue, PendingProduce
+from tidelog_broker.storage.log import Log
+from tidelog_broker.storage.producer_state import Duplicate
+
+
+class Reader(Protocol):
+    """Somebody who has read up to the high watermark and wants to know when it moves."""
+
+    def on_commit(self) -> None:
+        """Called once, from the event loop, when there is more to read, or the partition failed."""
+
+
+class DirtyLogs(Protocol):
+    """Where a log that was appended to is announced: the group commit."""
+
+    def mark_dirty(self, log: Log) -> None:
+        """The log has bytes that no sync has covered."""
+
+
+@dataclass(slots=True)
+class PartitionLimits:
+    """What the topic's configs allow in a batch."""
+
+    max_message_bytes: int
+    log_append_time: bool = False
+    timestamp_after_max_ms: int = 2**63 - 1
+
+
+@dataclass(slots=True)
+class PartitionCounters:
+    """Plain integers, added up on the hot path and read when metrics are scraped."""
+
+    records_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    duplicates: int = 0
+
+
+class Done(NamedTuple):
+    """Where a batch stands in the log, now or since it was sent before."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    duplicate: bool
+
+
+class Partition:
+    """A replica of one partition, as its broker serves it."""
+
+    __slots__ = (
+        "_commits",
+        "_dirty_logs",
+        "_readers",
+        "core",
+        "counters",
+        "deleted",
+        "internal",
+        "limits",
+        "log",
+        "number",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, log: Log, core: PartitionCore, limits: PartitionLimits, dirty_logs: DirtyLogs
+    ) -> None:
+        self.log = log
+        self.core = core
+        self.limits = limits
+        self.topic: str = log.topic
+        self.topic_id: TopicId = log.partition_id.topic_id
+        self.number: int = log.partition_id.partition
+        self.internal = self.topic.startswith("__")
+        self.counters = PartitionCounters()
+        self.deleted = False
+        self._commits = CommitQueue()
+        self._readers: dict[Reader, None] = {}
+        self._dirty_logs = dirty_logs
+
+    # ------------------------------------------------------------------ producing
+
+    def append(
+        self, batch: bytes, known_epoch: int | None, *, all_in_sync: bool, now_ms: int
+    ) -> Done:
+        """Writes one batch, or finds that it was written before; raises when it is refused."""
+        core = self.core
+        core.check_leader(known_epoch)
+        header = check_batch(batch, exact=True, from_producer=True)
+        stamps = self.limits.log_append_time
+        self._check_allowed(header, now_ms)
+        if all_in_sync:
+            core.check_enough_in_sync()
+        if header.producer_id >= 0:
+            known = self.log.check_producer(header)
+            if isinstance(known, Duplicate):
+                self.counters.duplicates += 1
+                append_time_ms = known.append_timestamp if stamps else NO_TIMESTAMP
+                return Done(known.base_offset, known.last_offset, append_time_ms, True)
+        new_header = with_log_append_time(batch, header, now_ms) if stamps else None
+        log = self.log
+        base_offset, last_offset = log.append(
+            batch, header, leader_epoch=core.leader_epoch, now_ms=now_ms, new_header=new_header
+        )
+        counters = self.counters
+        counters.records_in += header.record_count
+        counters.bytes_in += header.size
+        self._dirty_logs.mark_dirty(log)
+        end = log.acknowledgeable_end
+        if end > core.high_watermark:
+            self.on_durable(Offset(end))
+        return Done(base_offset, last_offset, now_ms if stamps else NO_TIMESTAMP, False)
+
+    def _check_allowed(self, header: BatchHeader, now_ms: int) -> None:
+        limits = self.limits
+        if header.size > limits.max_message_bytes:
+            raise MessageTooLarge(
+                f"A batch of {header.size} bytes for {self.core.name} is larger than"
+                f" max.message.bytes={limits.max_message_bytes}",
+                hint="Send smaller batches, or raise max.message.bytes of the topic",
+            )
+        if header.attributes & TRANSACTIONAL_BIT:
+            raise InvalidTransactionState(
+                f"A transactional batch for {self.core.name} was refused: this cluster has no"
+                " transactions yet",
+                hint="Use an idempotent producer without a transactional id",
+            )
+        if limits.log_append_time:
+            return
+        if header.max_timestamp > now_ms + limits.timestamp_after_max_ms:
+            raise InvalidTimestamp(
+                f"A record for {self.core.name} is stamped {header.max_timestamp - now_ms} ms"
+                f" ahead of the broker's clock; message.timestamp.after.max.ms allows"
+                f" {limits.timestamp_after_max_ms}"
+            )
+
+    def wait_for_commit(self, end: Offset, pending: PendingProduce, index: int) -> bool:
+        """Parks a produce until everything below `end` is committed; False if it already is."""
+        if end <= self.core.high_watermark:
+            return False
+        self._commits.wait(end, pending, index)
+        return True
+
+    def on_durable(self, end: Offset) -> None:
+        """The log is durable below `end` on this broker: release who waited for that."""
+        core = self.core
+        if core.record_durable(core.broker_id, end):
+            self.log.high_watermark = core.high_watermark
+            self._commits.release(core.high_watermark)
+            self._wake_readers()
+
+    # ------------------------------------------------------------------ reading
+
+    def check_readable(self, offset: int, known_epoch: int | None) -> None:
+        """Refuses a position outside the log, or a reader who knows another leader."""
+        if self.deleted:
+            raise UnknownTopicId(f"Topic {self.topic!r} was deleted")
+        self.core.check_leader(known_epoch)
+        log = self.log
+        if log.log_start <= offset <= log.log_end:
+            return
+        raise OffsetOutOfRange(
+            f"Offset {offset} of {self.core.name} is out of range: the log holds"
+            f" {log.log_start} to {log.log_end}",
+            hint="Start at the earliest or the latest offset, as auto.offset.reset would",
+        )
+
+    def read(self, offset: int, max_bytes: int, known_epoch: int | None) -> tuple[bytes, int]:
+        """Whole batches from the one that holds `offset` on, and the offset after them.
+
+        All lie below the high watermark. Empty when there is nothing to read yet; also between
+        the watermark of a new leader and the end of its log, where a reader waits and is never
+        reset.
+        """
+        self.check_readable(offset, known_epoch)
+        high_watermark = self.core.high_watermark
+        if offset >= high_watermark:
+            return b"", offset
+        records = self.log.read(offset, max_bytes, end=high_watermark)
+        self.counters.bytes_out += len(records)
+        for header in batch_headers(records):
+            offset = header.next_offset
+        return records, offset
+
+    def divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        """Where the reader's log and this one part: (epoch, its end); None if they agree."""
+        epoch, end = self.log.end_offset_for_epoch(last_fetched_epoch)
+        if epoch == last_fetched_epoch and end >= offset:
+            return None
+        return epoch, end
+
+    def call_on_commit(self, reader: Reader) -> None:
+        """Calls `reader` once, when the high watermark moves next."""
+        self._readers[reader] = None
+
+    def forget_reader(self, reader: Reader) -> None:
+        """The reader no longer wants to be called."""
+        self._readers.pop(reader, None)
+
+    def _wake_readers(self) -> None:
+        if self._readers:
+            readers, self._readers = self._readers, {}
+            for reader in readers:
+                reader.on_commit()
+
+    # ------------------------------------------------------------------ ending
+
+    def fail(self, failure: TidelogError) -> None:
+        """Gives up leading; what waits learns that its outcome is unknown, readers look again."""
+        self.core.resign()
+        self._commits.fail_all(failure)
+        self._wake_readers()
+
+    def delete(self) -> None:
+        """The topic is gone: nothing is served from here any more."""
+        self.deleted = True
+        self.fail(UnknownTopicId(f"Topic {self.topic!r} was deleted while the batch was written"))

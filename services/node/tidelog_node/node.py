@@ -1,0 +1,129 @@
+"""One node: the services in one process, put together here and nowhere else.
+
+A list of steps, each with how to bring it up and how to take it down: the store, the mirror of it,
+the controller, the coordinator, the broker, the metrics page. The same constructors serve the
+simulator, which passes other adapters; what is chosen here is what runs in the real world.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from tidelog_broker.broker import SYNC_THREADS, Broker, BrokerPorts, Progress, reachable
+from tidelog_controller import Controller
+from tidelog_group_coordinator import GroupCoordinator
+from tidelog_node.metrics_page import MetricsPage
+from tidelog_runtime.adapters.grpc_serving import GrpcServing, ServerLimits
+from tidelog_runtime.adapters.system_clock import SystemClock
+from tidelog_runtime.cluster_mirror import ClusterMirror
+from tidelog_runtime.configs.broker import BrokerConfig
+from tidelog_runtime.configs.endpoint import Endpoint
+from tidelog_runtime.disk import Disk, Lock
+from tidelog_runtime.lifecycle import Lifecycle, Step
+from tidelog_runtime.metadata_store.embedded import EmbeddedMetadataStore
+from tidelog_runtime.metrics import ServiceMetrics
+
+#: Held for as long as the node lives: the metadata store and the logs belong to one process.
+NODE_LOCK: Final = "node.lock"
+
+
+class Node:
+    """See the module. `on_failure` is called once when a part fails that nothing restarts."""
+
+    def __init__(
+        self, config: BrokerConfig, disk: Disk, on_failure: Callable[[], None] | None = None
+    ) -> None:
+        self.config = config
+        self.has_failed = False
+        self._on_failure = on_failure
+        self._disk = disk
+        self._lock: Lock | None = None
+        self._progress: Progress | None = None
+        self._executor = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="tidelog-sync")
+        self.store = EmbeddedMetadataStore(disk)
+        self.mirror = ClusterMirror(self.store)
+        entropy = random.SystemRandom()
+        self.controller = Controller(
+            self.store, self.mirror, config, entropy, address=str(config.listener)
+        )
+        self.coordinator = GroupCoordinator()
+        self.broker = Broker(
+            config,
+            BrokerPorts(
+                disk=disk,
+                store=self.store,
+                mirror=self.mirror,
+                controller=self.controller,
+                clock=SystemClock(),
+                random=entropy,
+                serving=GrpcServing(
+                    ServerLimits(config.socket_request_max_bytes, config.max_concurrent_rpcs)
+                ),
+                on_failure=self._fail,
+                executor=self._executor,
+            ),
+        )
+        self.metrics = ServiceMetrics()
+        self.metrics.add(self.broker.metrics)
+        self._metrics_page = MetricsPage(self.metrics.registry)
+        self._lifecycle = Lifecycle(self._steps())
+
+    def _steps(self) -> list[Step]:
+        return [
+            Step("lock", self._acquire_lock, self._release_lock),
+            Step("threads", stop=self._stop_threads),
+            Step("metadata store", self.store.open, self.store.close),
+            Step("mirror", self.mirror.start, self.mirror.stop),
+            Step("controller", self._start_controller, self.controller.stop),
+            Step("group coordinator", self.coordinator.start, self.coordinator.stop),
+            Step("broker", self._start_broker, self.broker.stop),
+            Step("metrics", self._start_metrics, self._metrics_page.stop),
+        ]
+
+    async def start(self, progress: Progress | None = None) -> None:
+        """Brings everything up; `progress` hears of each log that is recovered."""
+        self._progress = progress
+        await self._lifecycle.start()
+
+    async def stop(self) -> None:
+        """Takes everything down in order: all that was taken is answered, all written synced."""
+        await self._lifecycle.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        """The address to give to clients."""
+        return str(Endpoint(reachable(self.config.listener.host), self.broker.port))
+
+    @property
+    def metrics_url(self) -> str:
+        """Where Prometheus scrapes."""
+        return self._metrics_page.url
+
+    def _fail(self, failure: BaseException) -> None:
+        self.has_failed = True
+        if self._on_failure is not None:
+            self._on_failure()
+
+    async def _acquire_lock(self) -> None:
+        self._disk.make_directory("")
+        self._lock = self._disk.acquire_lock(NODE_LOCK)
+
+    async def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    async def _stop_threads(self) -> None:
+        self._executor.shutdown()
+
+    async def _start_controller(self) -> None:
+        await self.controller.start()
+        await self.controller.wait_until_active()
+
+    async def _start_broker(self) -> None:
+        await self.broker.start(self._progress)
+
+    async def _start_metrics(self) -> None:
+        await self._metrics_page.start(self.config.listener.host, self.config.metrics_port)

@@ -1,0 +1,181 @@
+"""`tidelog up`: a one-node cluster in this terminal, until Ctrl-C or SIGTERM.
+
+Flags, environment (`TIDELOG_...`) and a file are read into one `BrokerConfig`; the node itself is
+put together in `node.py`. What it prints is for a person who wants to go on at once; `--json`
+prints one line for a program instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from tidelog.errors import InvalidConfig
+from tidelog.version import __version__
+from tidelog_node.node import Node
+from tidelog_node.progress import show_recovery
+from tidelog_runtime.adapters.local_disk import LocalDisk
+from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
+from tidelog_runtime.configs.endpoint import Endpoint
+from tidelog_runtime.configs.sources import resolve_configuration
+from tidelog_runtime.memory import tune_allocator
+from tidelog_runtime.structured_logs import configure_logging
+
+DESCRIPTION: Final = """\
+Runs a one-node cluster: one process, one data directory, nothing else to install.
+Topics are created when they are first written to. Data stays when it stops.
+"""
+READY: Final = """\
+tidelog {version}   data {place}   ready in {seconds:.2f} s
+  bootstrap  {bootstrap}     metrics  {metrics}
+  stop       Ctrl-C ({stays})"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidelog up",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--data-dir", metavar="DIR", help="where the data lies (default ./tidelog-data)"
+    )
+    place.add_argument(
+        "--ephemeral", action="store_true", help="keep the data in a temporary place and forget it"
+    )
+    parser.add_argument("--host", help="the address to listen at (default 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, help="the port clients connect to (default 9094; 0 for any free one)"
+    )
+    parser.add_argument(
+        "--metrics-port", type=int, help="where Prometheus scrapes (default 9095; 0 for any free)"
+    )
+    parser.add_argument(
+        "--internal-port", type=int, help="for the cluster's own services (default 9096; 0: any)"
+    )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any key of the broker's configuration (repeatable)",
+    )
+    parser.add_argument(
+        "--config-file", metavar="FILE", help="a file of such keys: key=value lines, or TOML"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON when ready, for programs"
+    )
+    parser.add_argument("--version", action="version", version=f"tidelog {__version__}")
+    return parser
+
+
+def _configuration(options: argparse.Namespace, data_dir: str | None) -> BrokerConfig:
+    flags = _settings(options.config)
+    named = {
+        "data.dir": data_dir,
+        "metrics.port": options.metrics_port,
+        "internal.port": options.internal_port,
+    }
+    flags |= {name: str(value) for name, value in named.items() if value is not None}
+    config = _resolve(flags, options.config_file)
+    if options.host is None and options.port is None:
+        return config
+    host = config.listener.host if options.host is None else options.host
+    port = config.listener.port if options.port is None else options.port
+    return _resolve(flags | {"listeners": str(Endpoint(host, port))}, options.config_file)
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator:
+            raise InvalidConfig(
+                f"Invalid value {pair!r} for flag --config", hint="Write it as KEY=VALUE"
+            )
+        settings[key.strip()] = text.strip()
+    return settings
+
+
+def _resolve(flags: dict[str, str], file: str | None) -> BrokerConfig:
+    values = resolve_configuration(
+        BROKER_CONFIG, flags=flags, environment=os.environ, file=Path(file) if file else None
+    )
+    return BrokerConfig.from_values(values)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the node until it is told to stop; 0 after an orderly stop."""
+    options = _parser().parse_args(arguments)
+    with ExitStack() as stack:
+        data_dir = options.data_dir
+        if options.ephemeral:
+            data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-"))
+        config = _configuration(options, data_dir)
+        if config.memory_tune:
+            tune_allocator()
+        configure_logging(config.log_level, config.log_format)
+        return asyncio.run(_serve(config, options))
+
+
+def seconds_since_start() -> float:
+    """How long this process has lived, imports included: what a person has waited."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    fields = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks
+
+
+async def _serve(config: BrokerConfig, options: argparse.Namespace) -> int:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    node = Node(config, LocalDisk(config.data_dir), on_failure=stopped.set)
+    await node.start(show_recovery if sys.stderr.isatty() and not options.json else None)
+    # What lives now lives until the end: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    try:
+        _announce(node, options, seconds_since_start())
+        await stopped.wait()
+    finally:
+        await node.stop()
+    return 1 if node.has_failed else 0
+
+
+def _announce(node: Node, options: argparse.Namespace, seconds: float) -> None:
+    if options.json:
+        ready = {
+            "bootstrap": node.bootstrap,
+            "metrics": node.metrics_url,
+            "data_dir": node.config.data_dir,
+            "ready_s": round(seconds, 3),
+            "pid": os.getpid(),
+        }
+        print(json.dumps(ready), flush=True)
+        return
+    place = "temporary" if options.ephemeral else node.config.data_dir
+    print(
+        READY.format(
+            version=__version__,
+            place=place,
+            seconds=seconds,
+            bootstrap=node.bootstrap,
+            metrics=node.metrics_url,
+            stays="nothing stays" if options.ephemeral else "data stays; --ephemeral forgets it",
+        ),
+        flush=True,
+    )

@@ -1,0 +1,132 @@
+"""Serving over grpc.aio, with health and reflection beside the service's own calls."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from tidelog.errors import TidelogError
+from tidelog_runtime.serving import Listener
+
+MIB: Final = 1024 * 1024
+HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+#: What probes ask for: `liveness` never turns, `startup` and `readiness` follow the service.
+HEALTH_NAMES: Final = ("", "startup", "readiness")
+
+
+class AddressInUse(TidelogError):
+    """The address to serve at can't be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What the transport refuses before any handler sees it."""
+
+    request_bytes_max: int = 100 * MIB
+    concurrent_calls_max: int = 10_000
+
+
+class GrpcServing:
+    """`Serving` of the real world."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+
+    async def __call__(
+        self, listener: Listener, register: Callable[[grpc.aio.Server], None], services: tuple[str, ...]
+    ) -> GrpcRunningServer:
+        """Opens one listener; AddressInUse says why it can't."""
+        server = grpc.aio.server(
+            maximum_concurrent_rpcs=self._limits.concurrent_calls_max, options=self._options()
+        )
+        health = HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        register(server)
+        reflection.enable_server_reflection(
+            (*services, HEALTH_SERVICE, reflection.SERVICE_NAME), server
+        )
+        running = GrpcRunningServer(server, health, bind(server, listener))
+        await running.set_ready(False)
+        await server.start()
+        return running
+
+    def _options(self) -> list[tuple[str, int]]:
+        return [
+            ("grpc.max_receive_message_length", self._limits.request_bytes_max),
+            ("grpc.max_send_message_length", -1),
+            # Two processes on one port would each get half of the clients.
+            ("grpc.so_reuseport", 0),
+            # Our own clients ping idle streams; that is no attack.
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+
+
+class GrpcRunningServer:
+    """One open listener."""
+
+    def __init__(self, server: grpc.aio.Server, health: HealthServicer, port: int) -> None:
+        self._server = server
+        self._health = health
+        self._port = port
+
+    @property
+    def port(self) -> int:
+        """The port it serves at."""
+        return self._port
+
+    async def set_ready(self, ready: bool) -> None:
+        """Tells health probes whether the service behind it takes calls."""
+        serving, not_serving = (
+            health_pb2.HealthCheckResponse.SERVING,
+            health_pb2.HealthCheckResponse.NOT_SERVING,
+        )
+        await self._health.set("liveness", serving)
+        for name in HEALTH_NAMES:
+            await self._health.set(name, serving if ready else not_serving)
+
+    async def stop(self, grace_s: float) -> None:
+        """Takes no new calls, lets running ones end within the grace, then cuts them."""
+        await self._server.stop(grace_s)
+
+
+def bind(server: grpc.aio.Server, listener: Listener) -> int:
+    """Binds a server to its listener's address; the port, also where 0 asked for any."""
+    _check_free(listener)
+    try:
+        port = server.add_insecure_port(f"{listener.host}:{listener.port}")
+    except RuntimeError as error:
+        raise _address_in_use(listener, str(error)) from error
+    if port == 0:
+        raise _address_in_use(listener, "gRPC could not bind it")
+    return port
+
+
+def _check_free(listener: Listener) -> None:
+    """Finds out by a plain socket, since gRPC's own words don't say what is wrong."""
+    try:
+        found = socket.getaddrinfo(
+            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise _address_in_use(listener, error.strerror or str(error)) from error
+
+
+def _address_in_use(listener: Listener, cause: str) -> AddressInUse:
+    return AddressInUse(
+        f"The {listener.name} listener can't be opened at {listener.host}:{listener.port}",
+        cause=cause,
+        hint="Another program may hold the port: choose another one, or 0 for any free one",
+    )
