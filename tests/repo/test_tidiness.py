@@ -42,13 +42,14 @@ def refused_in(path: str, text: str) -> Iterator[str]:
 def sleeps_in(path: str, text: str) -> Iterator[str]:
     """Every call that waits for time to pass; giving way once is none.
 
-    In the simulation `asyncio.sleep` is virtual and costs nothing; `time.sleep` never is.
+    On the simulator's loop `asyncio.sleep` is virtual and costs nothing; `time.sleep` never is.
     """
+    simulated = path.startswith("tests/simulation/") or "from simulation.loop import" in text
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("sleep"):
             continue
         gives_way = ast.unparse(node) == "asyncio.sleep(0)"
-        virtual = path.startswith("tests/simulation/") and "time" not in ast.unparse(node.func)
+        virtual = simulated and not ast.unparse(node.func).startswith("time.")
         if not gives_way and not virtual:
             yield f"{path}:{node.lineno}: {ast.unparse(node)}"
 
@@ -84,9 +85,12 @@ def test_clockless_tests_do_not_sleep() -> None:
 
 
 def test_a_sleep_is_found() -> None:
+    simulated = "from simulation.loop import SimulationLoop\n"
     assert list(sleeps_in("tests/unit/planted.py", "time.sleep(1)"))
     assert list(sleeps_in("tests/unit/planted.py", "await asyncio.sleep(0.1)"))
+    assert list(sleeps_in("tests/unit/planted.py", f"{simulated}time.sleep(1)"))
     assert list(sleeps_in("tests/simulation/planted.py", "time.sleep(1)"))
+    assert not list(sleeps_in("tests/unit/planted.py", f"{simulated}await asyncio.sleep(5)"))
     assert not list(sleeps_in("tests/unit/planted.py", "await asyncio.sleep(0)"))
     assert not list(sleeps_in("tests/simulation/planted.py", "await asyncio.sleep(5)"))
 
