@@ -1,0 +1,1 @@
+"""The broker's handlers: one file for each call that clients make."""
