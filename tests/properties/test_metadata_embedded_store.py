@@ -170,7 +170,7 @@ async def in_order(tasks: Sequence[asyncio.Task[object]]) -> list[object]:
 
 
 @given(lives=LIVES, seed=st.integers(0, 1_000_000))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_whatever_was_answered_survives(
     lives: Sequence[Sequence[Sequence[Transaction]]], seed: int
 ) -> None:
@@ -191,7 +191,7 @@ def in_submitted_order() -> asyncio.AbstractEventLoop:
 
 
 @given(groups=st.lists(transactions(), min_size=1, max_size=12), seed=st.integers(0, 1_000_000))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_a_flipped_bit_is_noticed_or_does_no_harm(groups: Sequence[Transaction], seed: int) -> None:
     life = Life(SimulatedDisk(Random(seed)), Model(), Random(seed))
     with asyncio.Runner(loop_factory=in_submitted_order) as runner:

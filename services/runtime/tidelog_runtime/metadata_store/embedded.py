@@ -9,6 +9,7 @@ in this process, so opening the store ends the leases that an earlier process le
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,9 @@ class EmbeddedMetadataStore:
         self._requests.put_nowait(None)
         await writer
         if not self._fault:
-            await asyncio.get_running_loop().run_in_executor(None, self._log.sync)
+            # All that was answered is durable already; this is for the last mark alone.
+            with contextlib.suppress(OSError):
+                await asyncio.get_running_loop().run_in_executor(None, self._log.sync)
         self._stop_serving("The metadata store is closed")
         self._log.close()
 

@@ -69,7 +69,7 @@ class StoreLog:
         return self._file
 
     def recover(self) -> KeyValueState:
-        """Open the file and read it; a torn tail is cut off. Raises StoreCorrupt for damage."""
+        """Open the file and read it, without a torn tail. Raises StoreCorrupt for damage."""
         if not self._disk.exists(self._path):
             folder = self._path.rpartition("/")[0]
             if folder:
@@ -80,10 +80,8 @@ class StoreLog:
         content = memoryview(self._disk.read_bytes(self._path))
         state, end = self._read(content)
         self._reopen()
-        if end < len(content):
-            self._opened.truncate(end)
-        self._opened.sync()
-        self._durable_position = end
+        if self._snapshot_bytes < len(content):
+            self._make_read_durable(state, end)
         return state
 
     def append(self, batches: Sequence[EventBatch]) -> None:
@@ -133,6 +131,21 @@ class StoreLog:
             self._file.close()
             self._file = None
 
+    def _make_read_durable(self, state: KeyValueState, end: int) -> None:
+        """See to it that what was read, perhaps from the page cache alone, stays.
+
+        After a sync that failed in an earlier process the kernel may hold pages for clean that are
+        not on the disk, and no further sync would write them: a new file does.
+        """
+        try:
+            self.replace(self.snapshot(state))
+        except OSError:
+            self.postpone_replacing()
+            if end < self._opened.size:
+                self._opened.truncate(end)
+            self._opened.sync()
+            self._durable_position = end
+
     def _reopen(self) -> None:
         self.close()
         self._file = self._disk.open(self._path)
@@ -143,7 +156,7 @@ class StoreLog:
         first = read_frame(content, len(FILE_HEADER))
         if first is None or first.kind != SNAPSHOT:
             raise self._corrupt(len(FILE_HEADER), "its snapshot is damaged")
-        self._snapshot_bytes = end = first.end
+        self._snapshot_bytes = self._durable_position = end = first.end
         state = self._decoded_snapshot(first)
         while (frame := read_frame(content, end)) is not None:
             self._replay(frame, state)
