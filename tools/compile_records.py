@@ -23,7 +23,7 @@ PACKAGE: Final = "tidelog.records"
 RECORDS: Final = IMPORT_ROOT.joinpath(*PACKAGE.split("."))
 
 #: What is compiled: these modules see every record, or the header of every batch.
-MODULES: Final = ("batch", "builder", "decoder", "record", "source", "varint")
+MODULES: Final = ("batch", "builder", "chain", "decoder", "record", "source", "varint")
 
 #: The one library that holds the code of all of them; it lies inside the package.
 LIBRARY: Final = f"{PACKAGE}.compiled"

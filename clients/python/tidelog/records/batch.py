@@ -26,7 +26,7 @@ The layout is Kafka's RecordBatch v2, big-endian:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
@@ -337,7 +337,7 @@ def with_log_append_time(batch: Buffer, header: BatchHeader, timestamp_ms: int) 
 
 
 def seal(
-    records: Buffer,
+    records: Sequence[Buffer],
     *,
     attributes: int,
     record_count: int,
@@ -347,14 +347,17 @@ def seal(
 ) -> bytes:
     """A whole batch: a header for these records, with its CRC, and the records behind it.
 
-    `producer` is id, epoch and base sequence. Base offset 0 and leader epoch -1 wait for the
-    broker. Raises `MessageTooLarge` when four bytes cannot hold the length.
+    The records may come in pieces; `producer` is id, epoch and base sequence. Base offset 0 and
+    leader epoch -1 wait for the broker. Raises `MessageTooLarge` when four bytes cannot hold the
+    length.
     """
-    length = _SMALLEST_LENGTH + buffer_bytes(records)
+    length = _SMALLEST_LENGTH + sum([buffer_bytes(piece) for piece in records])
     if length > LARGEST_LENGTH:
         raise MessageTooLarge(f"A batch of {length} bytes is beyond what its header can say")
     checked = CHECKED.pack(
         attributes, record_count - 1, base_timestamp, max_timestamp, *producer, record_count
     )
-    checksum = crc32c(records, crc32c(checked))
-    return b"".join((UNCHECKED.pack(0, length, -1, MAGIC, checksum), checked, records))
+    checksum = crc32c(checked)
+    for piece in records:
+        checksum = crc32c(piece, checksum)
+    return b"".join((UNCHECKED.pack(0, length, -1, MAGIC, checksum), checked, *records))

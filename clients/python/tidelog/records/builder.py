@@ -81,7 +81,7 @@ class BatchBuilder:
         else:
             value_length = varint(_length(value, "value"))
             length += len(value)
-        tail = _encoded_headers(headers) if headers else ZERO
+        tail = encoded_headers(headers) if headers else ZERO
         length += len(key_length) + len(value_length) + len(tail)
         head = _head(length)
         size = self.size + length - 1 + len(head)
@@ -184,7 +184,7 @@ class BatchBuilder:
         attributes |= TRANSACTIONAL_BIT if transactional else 0
         attributes |= CONTROL_BIT if control else 0
         return seal(
-            records,
+            [records],
             attributes=attributes,
             record_count=self.count,
             base_timestamp=self.base_timestamp,
@@ -209,10 +209,13 @@ class BatchBuilder:
 
 def set_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
     """The batch under another producer identity: what renumbering after a failure needs."""
-    renewed = bytearray(batch)
+    view = memoryview(batch)
+    renewed = bytearray(view[:HEADER_BYTES])
     PRODUCER.pack_into(renewed, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
-    CRC.pack_into(renewed, CRC_POSITION, crc32c(memoryview(renewed)[CHECKED_POSITION:]))
-    return bytes(renewed)
+    records = view[HEADER_BYTES:]
+    checksum = crc32c(records, crc32c(memoryview(renewed)[CHECKED_POSITION:]))
+    CRC.pack_into(renewed, CRC_POSITION, checksum)
+    return b"".join((renewed, records))
 
 
 def _head(length: i64) -> bytes:
@@ -235,7 +238,7 @@ def _check_same_length(
         raise InvalidRecord(f"There are {len(values)} values and {len(others)} {name}")
 
 
-def _encoded_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+def encoded_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     pieces = [varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()

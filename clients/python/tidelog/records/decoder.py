@@ -147,7 +147,7 @@ def _append_records(records: list[Record], body: BatchBody, origin: Origin, star
         headers = NO_HEADERS
         position += 1
         if buffer[position - 1]:
-            headers, position = _read_headers(buffer, position - 1, stop)
+            headers, position = read_headers(buffer, position - 1, stop)
         if position != stop:
             raise CorruptMessage("its fields and its length disagree")
         if base_offset + delta >= start:
@@ -165,7 +165,7 @@ def _read_bytes(buffer: bytes, position: i64, first: i64) -> tuple[bytes | None,
     return buffer[position:stop], stop
 
 
-def _read_headers(buffer: bytes, position: i64, stop: i64) -> tuple[Headers, i64]:
+def read_headers(buffer: bytes, position: i64, stop: i64) -> tuple[Headers, i64]:
     """The headers of one record, which ends at `stop`."""
     headers: list[tuple[str, bytes | None]] = []
     count, position = read_varint(buffer, position)

@@ -1,0 +1,93 @@
+"""Spans of a buffer into an Arrow `binary` column: the copy that a columnar read cannot avoid.
+
+`column_decoder` calls it for keys and for values. Invariant: the copy itself is one loop in C for
+all records, never one Python object for each. Spans of one length at equal distances are taken as
+a two-dimensional array; any others as a `binary_view` array over the buffer, which Arrow casts.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numpy.lib.stride_tricks import as_strided
+
+from tidelog.errors import MessageTooLarge
+from tidelog.records.column_numbers import Bytes, Numbers
+
+#: Arrow's binary columns count their bytes in 32 bits, and so do views into a buffer.
+_LARGEST_BYTES: Final = 2**31 - 1
+#: What a view holds in itself; longer ones hold a prefix and a place.
+_INLINE_BYTES: Final = 12
+#: More strides than one for this many records are no regular layout.
+_RECORDS_A_STRIDE: Final = 64
+
+
+def binary_column(data: bytes, octets: Bytes, start: Numbers, length: Numbers) -> Any:
+    """The spans `length` bytes long from `start` on; a negative length is a null.
+
+    Raises `MessageTooLarge` when the column would pass 2 GiB.
+    """
+    count = len(start)
+    is_null = length < 0
+    nulls = int(is_null.sum())
+    if nulls == count:
+        return pa.nulls(count, pa.binary())
+    if len(data) > _LARGEST_BYTES:
+        raise MessageTooLarge(
+            f"{len(data)} bytes of records do not fit into one Arrow column of 2 GiB",
+            hint="Decode fewer batches at a time",
+        )
+    if nulls == 0 and length.min() == length.max():
+        regular = _regular_column(octets, start, int(length[0]))
+        if regular is not None:
+            return regular
+    return _view_column(data, octets, start, np.where(is_null, 0, length), is_null)
+
+
+def _regular_column(octets: Bytes, start: Numbers, size: int) -> Any | None:
+    """A column of spans of one size, where their distances change seldom; None where not."""
+    count = len(start)
+    distance = np.diff(start)
+    changes = np.flatnonzero(distance[1:] != distance[:-1]) + 1
+    if len(changes) > 1 + count // _RECORDS_A_STRIDE:
+        return None
+    room = pa.allocate_buffer(
+        count * size
+    )  # Arrow keeps freed memory; NumPy would fault it in anew
+    payload = np.frombuffer(room, np.uint8).reshape(count, size)
+    cuts = [0, *(int(change) for change in changes), count]
+    for first, last in pairwise(cuts):
+        step = int(distance[first]) if last - first > 1 else size
+        spans = as_strided(octets[start[first] :], (last - first, size), (step, 1))
+        payload[first:last] = spans
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), room])
+
+
+def _view_column(
+    data: bytes, octets: Bytes, start: Numbers, length: Numbers, is_null: npt.NDArray[np.bool_]
+) -> Any:
+    """A column of any spans: 16 bytes of view for each, cast to `binary` in C++."""
+    count = len(start)
+    views = np.zeros((count, 4), "<i4")  # length, then 12 bytes; or length, prefix, buffer, place
+    views[:, 0] = length
+    outside = np.flatnonzero(length > _INLINE_BYTES)
+    if outside.size:
+        prefixes = np.ndarray((len(data) - 3,), "<i4", data, 0, (1,))
+        views[outside, 1] = prefixes[start[outside]]
+        views[outside, 3] = start[outside]
+    inside = np.flatnonzero((length > 0) & (length <= _INLINE_BYTES))
+    if inside.size:
+        inline = views.view(np.uint8)
+        for index in range(int(length[inside].max())):
+            rows = inside[length[inside] > index]
+            inline[rows, 4 + index] = octets[start[rows] + index]
+    valid = None
+    if is_null.any():
+        valid = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    buffers = [valid, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())

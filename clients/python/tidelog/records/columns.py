@@ -1,0 +1,108 @@
+"""Whole columns in and out of record batches: Arrow arrays, or what Arrow makes arrays of.
+
+Columnar consumers and `send_columns` come here; `decoder` and `builder` are the ways for single
+records. Needs NumPy and pyarrow, which are loaded at the first call. Invariant: what comes out of
+`decode_columns` equals what `decode_records` gives for the same bytes, and `encode_columns` writes
+what `BatchBuilder` would.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.records.compression import Compression
+from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES, BatchBody, BatchSource
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: What `decode_columns` gives when it is not told; and all that it can give.
+DEFAULT_COLUMNS: Final = ("key", "value", "offset", "timestamp")
+COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "headers")
+
+DEFAULT_LIMIT_BYTES: Final = 1024 * 1024
+_BEYOND_ALL_OFFSETS: Final = 2**63 - 1
+
+
+def decode_columns(  # noqa: PLR0913 - what to read and how: each stands for itself
+    buffer: Buffer,
+    topic: str = "",
+    partition: int = -1,
+    *,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    include_headers: bool = False,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
+    check_crc: bool = True,
+) -> Any:
+    """The records of the batches in `buffer` as a `pyarrow.RecordBatch`.
+
+    Records from `start_offset` up to and without `end_offset`; control batches are left out. The
+    fewer `columns`, the faster. Keys and values are `binary`, offsets `int64`, timestamps
+    microseconds in UTC, headers a list (never null) of `struct<key: string, value: binary>`;
+    topic and partition serve the words of an error. Raises as `decode_records` does.
+    """
+    names = (*columns, "headers") if include_headers and "headers" not in columns else (*columns,)
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown or len(set(names)) != len(names):
+        raise InvalidRequest(
+            f"The columns {list(names)} are not possible", hint=f"Once each of {list(COLUMNS)}"
+        )
+    decode_bodies = _loaded("column_decoder").decode_bodies
+    source = BatchSource(
+        topic, partition, start_offset=start_offset, limit_bytes=limit_bytes, check_crc=check_crc
+    )
+    end = _BEYOND_ALL_OFFSETS if end_offset is None else end_offset
+    return decode_bodies(source, _wanted_bodies(source, buffer, end), names, end)
+
+
+def encode_columns(
+    value: Any,
+    *,
+    key: Any = None,
+    timestamp: Any = None,
+    headers: Any = None,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+) -> list[bytes]:
+    """The record batches that hold the rows of these columns, in order.
+
+    `value` and `key` are Arrow arrays (binary, string, any width, views, chunked, with nulls) or
+    sequences of bytes and None; `timestamp` is a column of milliseconds or Arrow timestamps, one
+    number for all rows, or None for now; `headers` a column of lists of pairs. A batch takes at
+    most `limit_bytes` before compression, unless one record alone is larger. The batches carry
+    no producer identity; `set_producer` gives them one. Raises `InvalidRecord` or
+    `InvalidTimestamp` for columns that are none.
+    """
+    encoder = _loaded("column_encoder")
+    rows = encoder.Rows(value, key=key, timestamp=timestamp, headers=headers)
+    batches: list[bytes] = encoder.encode_rows(rows, limit_bytes, compression, level)
+    return batches
+
+
+def _wanted_bodies(source: BatchSource, buffer: Buffer, end_offset: int) -> list[BatchBody]:
+    whole = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    bodies = []
+    position = 0
+    while position < len(whole):
+        header = source.header(whole, position)
+        if source.is_wanted(header) and header.base_offset < end_offset:
+            bodies.append(source.body(whole, position, header))
+        position += header.size
+    return bodies
+
+
+def _loaded(name: str) -> Any:
+    try:
+        return importlib.import_module(f"tidelog.records.{name}")
+    except ModuleNotFoundError as error:
+        raise TidelogError(
+            "Columns of records need NumPy and pyarrow",
+            cause=str(error),
+            hint="Install both: pip install numpy pyarrow",
+        ) from error
