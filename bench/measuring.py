@@ -10,6 +10,7 @@ from typing import TypedDict
 class Row(TypedDict, total=False):
     """One figure of one bench; `ratio` says how it stands to the row named in `ratio_to`."""
 
+    bench: str
     name: str
     unit: str
     value: float

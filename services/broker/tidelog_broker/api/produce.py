@@ -90,29 +90,34 @@ def append_batches(
     answer = ProduceAnswer(request.correlation_id)
     all_in_sync = request.acks == common_pb2.ACKS_ALL
     now_ms = broker.clock.now_ms()
-    find = broker.replicas.find
+    find, principal = broker.replicas.find, caller.principal
     acks = answer.response.partitions
     batch_bytes = 0
     for index, item in enumerate(request.partitions):
         batch = item.batch
         batch_bytes += len(batch)
-        number = item.partition
-        ack = acks.add(topic=item.topic, topic_id=item.topic_id, partition=number)
+        topic, topic_id, number = item.topic, item.topic_id, item.partition
         try:
-            partition = find(item.topic, TopicId(item.topic_id), number, caller.principal)
+            partition = find(topic, TopicId(topic_id), number, principal)
             known_epoch = item.leader_epoch if item.HasField("leader_epoch") else None
             done = partition.append(batch, known_epoch, all_in_sync=all_in_sync, now_ms=now_ms)
         except TidelogError as error:
-            ack.error.CopyFrom(to_wire(refusals.get(item.topic, error)))
-            broker.add_leader_hint(ack.leader, item.topic, item.topic_id, number, error)
+            ack = acks.add(topic=topic, topic_id=topic_id, partition=number)
+            ack.error.CopyFrom(to_wire(refusals.get(topic, error)))
+            broker.add_leader_hint(ack.leader, topic, topic_id, number, error)
             continue
-        ack.base_offset = done.base_offset
-        ack.append_time_ms = done.append_time_ms
-        ack.log_start_offset = partition.log.log_start
-        if done.duplicate:
-            ack.duplicate = True
-        if all_in_sync:
-            partition.wait_for_commit(Offset(done.last_offset + 1), answer.pending, index)
+        acks.add(
+            topic=topic,
+            topic_id=topic_id,
+            partition=number,
+            base_offset=done.base_offset,
+            append_time_ms=done.append_time_ms,
+            log_start_offset=partition.log.log_start,
+            duplicate=done.duplicate,
+        )
+        end = Offset(done.last_offset + 1)
+        if all_in_sync and end > partition.core.high_watermark:
+            partition.wait_for_commit(end, answer.pending, index)
     answer.batch_bytes = batch_bytes
     return answer
 

@@ -26,6 +26,7 @@ class PartitionCore:
     """The state of one partition as its own broker sees it."""
 
     __slots__ = (
+        "_alone",
         "_durable_ends",
         "_in_sync",
         "_min_in_sync",
@@ -34,6 +35,7 @@ class PartitionCore:
         "high_watermark",
         "leader_epoch",
         "leader_id",
+        "leads",
         "name",
     )
 
@@ -47,11 +49,10 @@ class PartitionCore:
         self._pending_in_sync: frozenset[BrokerId] = frozenset()
         self._min_in_sync = 1
         self._durable_ends: dict[BrokerId, Offset] = {}
-
-    @property
-    def leads(self) -> bool:
-        """True while this broker is the partition's leader."""
-        return self.leader_id == self.broker_id
+        #: True while this broker leads; kept beside `leader_id` because every batch asks for it.
+        self.leads = False
+        #: True while no other replica holds the high watermark back.
+        self._alone = False
 
     @property
     def in_sync(self) -> frozenset[BrokerId]:
@@ -73,6 +74,8 @@ class PartitionCore:
         self.leader_epoch = leader_epoch
         self._in_sync = frozenset(in_sync)
         self._pending_in_sync = frozenset()
+        self.leads = leader_id == self.broker_id
+        self._settle_alone()
         if new_leadership:
             # What followers held under another leader says nothing about this one.
             self._durable_ends = {}
@@ -82,10 +85,21 @@ class PartitionCore:
     def set_min_in_sync(self, replicas: int) -> None:
         """Follows the topic's min.insync.replicas."""
         self._min_in_sync = replicas
+        self._settle_alone()
+
+    def _settle_alone(self) -> None:
+        self._alone = (
+            self.leads
+            and self._in_sync == {self.broker_id}
+            and not self._pending_in_sync
+            and self._min_in_sync <= 1
+        )
 
     def resign(self) -> None:
         """Gives up leading, until the controller says otherwise (a faulty disk, a shutdown)."""
         self.leader_id = None
+        self.leads = False
+        self._alone = False
 
     def check_leader(self, known_epoch: int | None) -> None:
         """Refuses a request that isn't for this leader, or not for this epoch of it."""
@@ -117,15 +131,15 @@ class PartitionCore:
 
     def record_durable(self, replica: BrokerId, end: Offset) -> bool:
         """Notes how far a replica's log is durable; True when the high watermark moved."""
-        self._durable_ends[replica] = end
-        if len(self._in_sync) < self._min_in_sync or not self.leads:
-            return False
-        candidates = (
-            self._in_sync | self._pending_in_sync if self._pending_in_sync else self._in_sync
-        )
-        ends = self._durable_ends
-        least = min([ends.get(member, -1) for member in candidates])
+        if self._alone and replica == self.broker_id:
+            least = end
+        else:
+            self._durable_ends[replica] = end
+            if not self.leads or len(self._in_sync) < self._min_in_sync:
+                return False
+            members = self._in_sync | self._pending_in_sync
+            least = min([self._durable_ends.get(member, Offset(-1)) for member in members])
         if least <= self.high_watermark:
             return False
-        self.high_watermark = Offset(least)
+        self.high_watermark = least
         return True

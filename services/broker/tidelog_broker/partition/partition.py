@@ -164,12 +164,9 @@ class Partition:
                 f" {limits.timestamp_after_max_ms}"
             )
 
-    def wait_for_commit(self, end: Offset, pending: PendingProduce, index: int) -> bool:
-        """Parks a produce until everything below `end` is committed; False if it already is."""
-        if end <= self.core.high_watermark:
-            return False
+    def wait_for_commit(self, end: Offset, pending: PendingProduce, index: int) -> None:
+        """Parks a produce until everything below `end`, above the watermark, is committed."""
         self._commits.wait(end, pending, index)
-        return True
 
     def on_durable(self, end: Offset) -> None:
         """The log is durable below `end` on this broker: release who waited for that."""
