@@ -40,7 +40,10 @@ class GrpcServing:
         self._limits = limits
 
     async def __call__(
-        self, listener: Listener, register: Callable[[grpc.aio.Server], None], services: tuple[str, ...]
+        self,
+        listener: Listener,
+        register: Callable[[grpc.aio.Server], None],
+        services: tuple[str, ...],
     ) -> GrpcRunningServer:
         """Opens one listener; AddressInUse says why it can't."""
         server = grpc.aio.server(
