@@ -12,7 +12,7 @@ from typing import Final
 from tidelog.errors import (
     InvalidPartitions,
     InvalidRequest,
-    InvalidTopic,
+    StorageError,
     TopicAlreadyExists,
     TopicDeletionDisabled,
     UnknownTopicId,
@@ -88,6 +88,11 @@ def plan_increase(
     _check_count(len(added))
     live = list(view.brokers)
     replication_factor = _replication_factor(topic, view)
+    if replication_factor == 0:
+        raise StorageError(
+            f"Topic '{topic.name}' has lost its first partition in the metadata store",
+            hint="It cannot grow any more; it can be deleted",
+        )
     if request.assignment:
         replicas = check_assignment(request.assignment, added, live)
         if len(replicas[added.start]) != replication_factor:
@@ -185,10 +190,9 @@ def _new_topic_id(view: ClusterView, random: RandomSource) -> TopicId:
 
 
 def _replication_factor(topic: TopicState, view: ClusterView) -> int:
+    """How many replicas the topic's partitions have; 0 where the store has lost the first one."""
     first = view.partition(topic.topic_id, 0)
-    if first is None:
-        raise InvalidTopic(f"Topic '{topic.name}' has lost its partitions in the metadata store")
-    return len(first.replicas)
+    return len(first.replicas) if first is not None else 0
 
 
 def _outcome(topic: TopicState, replication_factor: int) -> TopicOutcome:
