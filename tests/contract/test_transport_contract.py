@@ -251,7 +251,7 @@ def test_a_cancelled_call_cancels_its_handler(check: Callable[[Case], None]) -> 
     async def case(transport: Transport) -> None:
         servicer = Waiting()
         async with Served(transport, servicer) as served:
-            call = served.stub.Unary(say(""), timeout=20)
+            call = served.stub.Unary(say(""))
             await servicer.begun.wait()
             assert call.cancel()
             assert not call.cancel()
@@ -269,7 +269,7 @@ def test_a_cancelled_read_cancels_the_whole_call(check: Callable[[Case], None]) 
     async def case(transport: Transport) -> None:
         servicer = Waiting()
         async with Served(transport, servicer) as served:
-            call = served.stub.Both(timeout=20)
+            call = served.stub.Both()
             assert (await call.read()).value == "first"
             await servicer.begun.wait()
             with pytest.raises(TimeoutError):
@@ -284,7 +284,7 @@ def test_a_cancelled_waiter_cancels_the_call(check: Callable[[Case], None]) -> N
     async def case(transport: Transport) -> None:
         servicer = Waiting()
         async with Served(transport, servicer) as served:
-            call = served.stub.Unary(say(""), timeout=20)
+            call = served.stub.Unary(say(""))
 
             async def waits() -> None:
                 await call

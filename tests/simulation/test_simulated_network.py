@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any, cast
 
 import grpc
@@ -211,6 +212,42 @@ def test_a_host_without_power_is_noticed_by_keepalive_alone() -> None:
         await pair.expect("restarted")
 
     play(act, _Streaming)
+
+
+def test_a_server_that_dies_while_it_is_dialled_fails_the_waiting_call() -> None:
+    async def scenario(world: World, alive_s: float) -> None:
+        pair = Pair(world, EchoServicer())
+        await asyncio.sleep(1)
+        call = pair.stub.Unary(say(""), timeout=1000)
+        await asyncio.sleep(alive_s)
+        pair.server.kill()
+        begun = world.now()
+        with contextlib.suppress(AioRpcError):
+            await call
+        assert world.now() - begun <= CALM.connect_timeout_s + 0.1
+
+    for seed in range(40):
+        world = World(seed, weather=CALM)
+        run(partial(scenario, alive_s=seed * 1e-4), seed, world=world)
+
+
+def test_a_deadline_reaches_both_ends_without_a_word_between_them() -> None:
+    class Slow(_Streaming):
+        async def Unary(self, request: StringValue, context: Any) -> StringValue:
+            if request.value == "slow":
+                await self._wait(context)
+            return request
+
+    async def act(pair: Pair) -> None:
+        call = pair.stub.Unary(say("slow"), timeout=1.0)
+        await pair.servicer.begun.wait()
+        pair.world.network.cut(["client"], ["server"])
+        assert await failure(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+        await pair.servicer.ended.wait()
+        assert pair.world.now() < 2
+        pair.world.network.heal()
+
+    play(act, Slow)
 
 
 def test_a_killed_client_cancels_its_handlers() -> None:

@@ -82,7 +82,7 @@ def test_a_rest_of_almost_nothing_does_not_stop_time() -> None:
 
 def test_a_timer_never_fires_early_and_always_moves_time() -> None:
     async def scenario(world: World) -> None:
-        for delay in (0.1, 1e-16, 0.0000015, 1 / 3, -5.0):
+        for delay in (1000.0, 1e-16, 0.0000015, 1 / 3, -5.0):
             due = world.now() + delay
             before = world.now()
             await asyncio.sleep(delay)
@@ -295,7 +295,7 @@ def test_what_a_process_starts_belongs_to_it() -> None:
 def test_a_killed_process_does_not_hide_a_deadlock() -> None:
     async def scenario(world: World) -> None:
         process = world.process("victim")
-        process.spawn(_beats(world, []))
+        process.spawn(asyncio.sleep(10_000))
         await asyncio.sleep(1)
         process.kill()
         await asyncio.Event().wait()
