@@ -312,6 +312,38 @@ class LogCorrupt(StorageError):
     retriable = False
 
 
+class BrokerUnreachable(RetriableError):
+    """No connection to a broker could be had."""
+
+    refresh_metadata = True
+
+
+class OutcomeUnknown(TidelogError):
+    """The record may have been written or not: nobody could say in time."""
+
+    outcome_unknown = True
+
+
+class DeliveryExpired(Refused):
+    """The record's deadline passed before it was ever sent."""
+
+
+class BufferFull(Refused):
+    """The producer holds as many unsent records as buffer_memory allows."""
+
+
+class ClientClosed(Refused):
+    """The client was closed; make a new one."""
+
+
+class ForkedClient(Refused):
+    """The client was made by the parent of this process: make a new one after the fork."""
+
+
+class SerializationFailed(Refused):
+    """A key or value could not be turned into bytes, or back."""
+
+
 def _all_below(root: type[TidelogError]) -> list[type[TidelogError]]:
     found = []
     for below in root.__subclasses__():

@@ -26,6 +26,7 @@ from tidelog.version import __version__
 from tidelog_node.node import Node
 from tidelog_node.progress import show_recovery
 from tidelog_runtime.adapters.local_disk import LocalDisk
+from tidelog_runtime.config import SourceKind
 from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
 from tidelog_runtime.configs.endpoint import Endpoint
 from tidelog_runtime.configs.sources import resolve_configuration
@@ -127,8 +128,14 @@ def main(arguments: Sequence[str]) -> int:
         config = _configuration(options, data_dir)
         if config.memory_tune:
             tune_allocator()
-        configure_logging(config.log_level, config.log_format)
+        configure_logging(_log_level(config), config.log_format)
         return asyncio.run(_serve(config, options))
+
+
+def _log_level(config: BrokerConfig) -> str:
+    """In a terminal only what went wrong is news, unless somebody asked for more."""
+    by_default = config.values.source("log.level").kind is SourceKind.DEFAULT
+    return "WARNING" if by_default and sys.stdout.isatty() else config.log_level
 
 
 def seconds_since_start() -> float:

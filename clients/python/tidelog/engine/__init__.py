@@ -1,0 +1,1 @@
+"""What producer, consumer and admin share: connections, the view of the cluster, the event loop."""

@@ -1,0 +1,56 @@
+"""Turns what gRPC raises into Tidelog's errors: the one place where the SDK meets status codes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+
+from tidelog.errors import (
+    BrokerUnreachable,
+    OutcomeUnknown,
+    RequestTimedOut,
+    TidelogError,
+    UnsupportedVersion,
+    error_from_wire,
+)
+from tidelog.wire.v1 import common_pb2
+
+#: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
+ERROR_KEY: Final = "tidelog-error-bin"
+
+
+def error_of(wire: common_pb2.Error) -> TidelogError:
+    """The exception for an error inside a response."""
+    return error_from_wire(wire.code, wire.message, cause=wire.cause, hint=wire.hint)
+
+
+def error_of_call(failure: grpc.aio.AioRpcError, address: str) -> TidelogError:
+    """The exception for a call that failed as a whole."""
+    for key, value in failure.trailing_metadata() or ():
+        if key == ERROR_KEY and isinstance(value, bytes):
+            return error_of(common_pb2.Error.FromString(value))
+    details = failure.details() or failure.code().name
+    match failure.code():
+        case grpc.StatusCode.UNAVAILABLE:
+            return BrokerUnreachable(
+                f"The broker at {address} can't be reached",
+                cause=details,
+                hint="Is it running, and is this its address? `tidelog doctor` finds out",
+            )
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return RequestTimedOut(f"The broker at {address} did not answer in time")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return UnsupportedVersion(
+                f"The server at {address} does not know this call",
+                cause=details,
+                hint="It may be an older Tidelog, or no Tidelog at all",
+            )
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return error_from_wire(
+                common_pb2.RECORD_LIST_TOO_LARGE, f"A message for {address} is too large: {details}"
+            )
+        case _:
+            return OutcomeUnknown(
+                f"The call to {address} failed with {failure.code().name}", cause=details
+            )

@@ -1,0 +1,123 @@
+"""Connections to brokers: one channel an address, opened with a handshake, shared by all calls.
+
+Producer, consumer and admin ask here for the broker at an address; the first who asks waits for
+the handshake, the others join. A connection that failed is dropped, so that the next one who asks
+tries anew. Runs on one event loop and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import grpc
+
+from tidelog.channel import ChannelFactory
+from tidelog.engine.calls import error_of, error_of_call
+from tidelog.errors import BrokerUnreachable
+from tidelog.version import __version__
+from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, handshake_pb2
+
+if TYPE_CHECKING:
+    from tidelog.wire.v1.admin_pb2_grpc import AdminAsyncStub
+    from tidelog.wire.v1.broker_pb2_grpc import BrokerAsyncStub
+
+#: The versions of the public protocol that this SDK speaks.
+PROTOCOL_MIN: Final = 1
+PROTOCOL_MAX: Final = 1
+SOFTWARE: Final = "tidelog-python"
+
+
+class Connection:
+    """A broker that has shaken hands."""
+
+    __slots__ = ("address", "admin", "broker", "channel", "handshake", "metadata")
+
+    def __init__(
+        self, address: str, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
+    ) -> None:
+        self.address = address
+        self.channel = channel
+        self.broker: BrokerAsyncStub = broker_pb2_grpc.BrokerStub(channel)
+        self.admin: AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
+        #: To be sent with each call and stream.
+        self.metadata = metadata
+        self.handshake = handshake_pb2.HandshakeResponse()
+
+
+class Connections:
+    """All connections of one client."""
+
+    def __init__(
+        self, channel_factory: ChannelFactory, client_id: str, request_timeout_s: float
+    ) -> None:
+        self._channel_factory = channel_factory
+        self._client_id = client_id
+        self._request_timeout_s = request_timeout_s
+        self._opening: dict[str, asyncio.Task[Connection]] = {}
+
+    async def get(self, address: str) -> Connection:
+        """The connection to this address; BrokerUnreachable or UnsupportedVersion say why not."""
+        opening = self._opening.get(address)
+        if opening is None or (opening.done() and _failed(opening)):
+            opening = asyncio.get_running_loop().create_task(
+                self._open(address), name=f"tidelog-connect-{address}"
+            )
+            self._opening[address] = opening
+        return await asyncio.shield(opening)
+
+    async def drop(self, connection: Connection) -> None:
+        """The connection is of no use any more: whoever asks next gets a new one."""
+        opening = self._opening.get(connection.address)
+        opened = opening is not None and opening.done() and not _failed(opening)
+        if opening is not None and opened and opening.result() is connection:
+            del self._opening[connection.address]
+        await connection.channel.close()
+
+    async def close(self) -> None:
+        """Closes every channel; calls on them end."""
+        opening, self._opening = self._opening, {}
+        for task in opening.values():
+            task.cancel()
+        done = await asyncio.gather(*opening.values(), return_exceptions=True)
+        for result in done:
+            if isinstance(result, Connection):
+                await result.channel.close()
+
+    async def _open(self, address: str) -> Connection:
+        channel = self._channel_factory(address)
+        metadata = (("tidelog-client-id", self._client_id), ("tidelog-protocol", str(PROTOCOL_MAX)))
+        connection = Connection(address, channel, metadata)
+        try:
+            connection.handshake = await self._shake_hands(connection)
+        except BaseException:
+            await channel.close()
+            raise
+        return connection
+
+    async def _shake_hands(self, connection: Connection) -> handshake_pb2.HandshakeResponse:
+        request = handshake_pb2.HandshakeRequest(
+            client_id=self._client_id,
+            software_name=SOFTWARE,
+            software_version=__version__,
+            protocol=handshake_pb2.VersionRange(min=PROTOCOL_MIN, max=PROTOCOL_MAX),
+            dialled_address=connection.address,
+        )
+        try:
+            # Without the protocol's version: what versions there are is what is asked here.
+            answer = await connection.broker.Handshake(
+                request, timeout=self._request_timeout_s, metadata=connection.metadata[:1]
+            )
+        except grpc.aio.AioRpcError as failure:
+            raise error_of_call(failure, connection.address) from failure
+        except ValueError as failure:
+            raise BrokerUnreachable(
+                f"{connection.address!r} is no address", cause=str(failure), hint="Use host:port"
+            ) from failure
+        if answer.HasField("error"):
+            raise error_of(answer.error)
+        return answer
+
+
+def _failed(opening: asyncio.Task[Connection]) -> bool:
+    return opening.cancelled() or opening.exception() is not None

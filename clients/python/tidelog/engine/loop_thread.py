@@ -1,0 +1,69 @@
+"""The event loop behind a synchronous client: one daemon thread that runs one loop.
+
+Sync clients hand coroutines to it and wait; user threads never touch gRPC. It knows the process it
+was made in, so that a client used after a fork says so instead of hanging.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tidelog.errors import ClientClosed, ForkedClient
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """A running loop in a thread of its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._process_id = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    @property
+    def is_alive(self) -> bool:
+        """False once stopped, and in a child process."""
+        return self._thread.is_alive() and os.getpid() == self._process_id
+
+    def check(self) -> None:
+        """Raises when the loop can't serve this caller."""
+        if os.getpid() != self._process_id:
+            raise ForkedClient(
+                f"{self._name} was made by process {self._process_id}, this is {os.getpid()}",
+                hint="Make a client after the fork, in each process its own",
+            )
+        if not self._thread.is_alive():
+            raise ClientClosed(f"{self._name} is closed")
+
+    def call(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
+        """Runs `work` on the loop and waits for its result; TimeoutError after the limit."""
+        try:
+            self.check()
+        except BaseException:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """Ends the loop and its thread."""
+        if not self.is_alive:
+            return
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
