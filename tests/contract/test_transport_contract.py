@@ -9,44 +9,49 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 from grpc.aio import EOF, AioRpcError
 
-from simulation.echo import EchoServicer, Served, Waiting, add_EchoServicer_to_server, many, say
+from simulation.echo import EchoServicer, Served, Waiting, many, say
 from simulation.network import Host, Weather
+from simulation.serving import SimulatedServing
 from simulation.world import World, run
-from tidelog.channel import ChannelFactory, ServerFactory
-from tidelog.channel_grpc import TransportOptions, grpc_channel_factory, grpc_server_factory
+from tidelog.channel import ChannelFactory
+from tidelog.channel_grpc import ChannelOptions, grpc_channel_factory
+from tidelog_runtime.adapters.grpc_serving import AddressInUse, GrpcServing, ServerLimits
+from tidelog_runtime.serving import Serving
 
 SMALL_LIMIT = 1024 * 1024
+LARGE_LIMIT = 8 * 1024 * 1024
 
 
-class Transport(Protocol):
+class Transport:
     """Where a case runs."""
 
-    channel_factory: ChannelFactory
-    server_factory: ServerFactory
+    def __init__(self, serving: Serving, channel_factory: ChannelFactory) -> None:
+        self._serving = serving
+        self._channel_factory = channel_factory
+
+    def serve(self, servicer: Any) -> Served:
+        """A listener with this servicer, and a stub for it."""
+        return Served(self._serving, self._channel_factory, servicer)
 
 
-class GrpcTransport:
+def over_tcp() -> Transport:
     """Loopback sockets."""
+    return Transport(
+        GrpcServing(ServerLimits(request_bytes_max=SMALL_LIMIT)),
+        grpc_channel_factory(ChannelOptions(message_bytes_max=LARGE_LIMIT)),
+    )
 
-    def __init__(self) -> None:
-        options = TransportOptions(message_bytes_max=SMALL_LIMIT)
-        self.channel_factory = grpc_channel_factory(options)
-        self.server_factory = grpc_server_factory(options)
 
-
-class SimulatedTransport:
+def simulated(host: Host) -> Transport:
     """The simulated network."""
-
-    def __init__(self, host: Host) -> None:
-        self.channel_factory: ChannelFactory = host.channel_factory
-        self.server_factory: ServerFactory = host.server_factory
+    return Transport(SimulatedServing(host), host.channel_factory)
 
 
 Case = Callable[[Transport], Coroutine[Any, Any, None]]
@@ -61,7 +66,7 @@ def check(
     def on_grpc(case: Case) -> None:
         async def main() -> None:
             async with asyncio.timeout(30):
-                await case(GrpcTransport())
+                await case(over_tcp())
 
         try:
             asyncio.run(main())
@@ -71,11 +76,11 @@ def check(
             caplog.clear()
             gc.collect()
 
-    def simulated(case: Case) -> None:
+    def in_a_simulation(case: Case) -> None:
         world = World(int(request.param[-1]), weather=Weather(max_message_bytes=SMALL_LIMIT))
-        run(lambda world: case(SimulatedTransport(world.network.host("here"))), 0, world=world)
+        run(lambda world: case(simulated(world.network.host("here"))), 0, world=world)
 
-    return on_grpc if request.param == "grpc" else simulated
+    return on_grpc if request.param == "grpc" else in_a_simulation
 
 
 async def status_of(call: Any) -> grpc.StatusCode:
@@ -88,7 +93,7 @@ async def status_of(call: Any) -> grpc.StatusCode:
 
 def test_all_four_kinds_answer_in_order(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
-        async with Served(transport, EchoServicer()) as served:
+        async with transport.serve(EchoServicer()) as served:
             call = served.stub.Unary(say("hello"), timeout=20)
             assert (await call).value == "hello"
             assert (await call).value == "hello"
@@ -104,7 +109,7 @@ def test_all_four_kinds_answer_in_order(check: Callable[[Case], None]) -> None:
 
 def test_write_read_and_half_close(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
-        async with Served(transport, EchoServicer()) as served:
+        async with transport.serve(EchoServicer()) as served:
             call = served.stub.Both(timeout=20)
             for number in range(5):
                 await call.write(say(str(number)))
@@ -128,7 +133,7 @@ def test_a_servicer_may_read_and_write_through_its_context(check: Callable[[Case
             await context.write(say("bye"))
 
     async def case(transport: Transport) -> None:
-        async with Served(transport, ReaderWriter()) as served:
+        async with transport.serve(ReaderWriter()) as served:
             answers = [answer.value async for answer in served.stub.Both(many(3), timeout=20)]
             assert answers == ["0", "1", "2", "bye"]
 
@@ -148,7 +153,7 @@ def test_abort_carries_code_details_and_trailing_metadata(check: Callable[[Case]
             yield request
 
     async def case(transport: Transport) -> None:
-        async with Served(transport, Aborting()) as served:
+        async with transport.serve(Aborting()) as served:
             with pytest.raises(AioRpcError) as raised:
                 await served.stub.Unary(say(""), timeout=20)
             assert raised.value.code() == grpc.StatusCode.FAILED_PRECONDITION
@@ -174,7 +179,7 @@ def test_code_and_details_set_on_the_context(check: Callable[[Case], None]) -> N
             return request
 
     async def case(transport: Transport) -> None:
-        async with Served(transport, Setting()) as served:
+        async with transport.serve(Setting()) as served:
             call = served.stub.Unary(say(""), timeout=20)
             assert await status_of(call) == grpc.StatusCode.DATA_LOSS
             assert await call.details() == "gone"
@@ -188,7 +193,7 @@ def test_unknown_method_and_failing_handler(check: Callable[[Case], None]) -> No
             raise ValueError("broken inside")
 
     async def case(transport: Transport) -> None:
-        async with Served(transport, Failing()) as served:
+        async with transport.serve(Failing()) as served:
             call = served.stub.Unary(say(""), timeout=20)
             assert await status_of(call) == grpc.StatusCode.UNKNOWN
             assert "broken inside" in await call.details()
@@ -207,7 +212,7 @@ def test_metadata_travels_both_ways(check: Callable[[Case], None]) -> None:
             return say(f"{metadata['client']} from {bool(context.peer())}")
 
     async def case(transport: Transport) -> None:
-        async with Served(transport, Labelled()) as served:
+        async with transport.serve(Labelled()) as served:
             call = served.stub.Unary(say(""), timeout=20, metadata=(("client", "me"),))
             assert (await call).value == "me from True"
             assert (await call.initial_metadata())["first"] == "1"
@@ -221,7 +226,7 @@ def test_metadata_travels_both_ways(check: Callable[[Case], None]) -> None:
 def test_a_deadline_ends_both_sides(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             await served.channel.channel_ready()
             call = served.stub.Unary(say(""), timeout=0.5)
             assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -236,7 +241,7 @@ def test_a_deadline_ends_both_sides(check: Callable[[Case], None]) -> None:
 def test_no_deadline_means_none_remaining(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Unary(say(""))
             await servicer.begun.wait()
             assert servicer.remaining is None
@@ -250,7 +255,7 @@ def test_no_deadline_means_none_remaining(check: Callable[[Case], None]) -> None
 def test_a_cancelled_call_cancels_its_handler(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Unary(say(""))
             await servicer.begun.wait()
             assert call.cancel()
@@ -268,7 +273,7 @@ def test_a_cancelled_call_cancels_its_handler(check: Callable[[Case], None]) -> 
 def test_a_cancelled_read_cancels_the_whole_call(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Both()
             assert (await call.read()).value == "first"
             await servicer.begun.wait()
@@ -283,7 +288,7 @@ def test_a_cancelled_read_cancels_the_whole_call(check: Callable[[Case], None]) 
 def test_a_cancelled_waiter_cancels_the_call(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Unary(say(""))
 
             async def waits() -> None:
@@ -303,12 +308,12 @@ def test_a_cancelled_waiter_cancels_the_call(check: Callable[[Case], None]) -> N
 def test_stopping_the_server_ends_calls_as_unavailable(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Unary(say(""), timeout=20)
             stream = served.stub.Down(say(""), timeout=20)
             assert (await stream.read()).value == "first"
             await servicer.begun.wait()
-            await served.server.stop(None)
+            await served.running.stop(0)
             assert await status_of(call) in _GONE
             with pytest.raises(AioRpcError) as raised:
                 await stream.read()
@@ -335,10 +340,10 @@ def test_a_graceful_stop_lets_running_calls_finish(check: Callable[[Case], None]
 
     async def case(transport: Transport) -> None:
         servicer = Gated()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Unary(say("slow"), timeout=20)
             await servicer.begun.wait()
-            stop = asyncio.create_task(served.server.stop(10))
+            stop = asyncio.create_task(served.running.stop(10))
             await asyncio.sleep(0)
             servicer.gate.set()
             assert (await call).value == "slow"
@@ -349,8 +354,8 @@ def test_a_graceful_stop_lets_running_calls_finish(check: Callable[[Case], None]
 
 def test_nobody_listens(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
-        async with Served(transport, EchoServicer()) as served:
-            await served.server.stop(None)
+        async with transport.serve(EchoServicer()) as served:
+            await served.running.stop(0)
             for _ in range(2):
                 call = served.stub.Unary(say(""), timeout=20)
                 assert await status_of(call) == grpc.StatusCode.UNAVAILABLE
@@ -360,17 +365,14 @@ def test_nobody_listens(check: Callable[[Case], None]) -> None:
 
 def test_a_channel_finds_a_server_that_comes_back(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
-        async with Served(transport, EchoServicer()) as served:
+        async with transport.serve(EchoServicer()) as served:
             assert (await served.stub.Unary(say("1"), timeout=20)).value == "1"
-            await served.server.stop(None)
+            await served.running.stop(0)
             assert await status_of(served.stub.Unary(say(""), timeout=20)) in _GONE
-            again = transport.server_factory()
-            add_EchoServicer_to_server(EchoServicer(), again)
-            again.add_insecure_port(served.address)
-            await again.start()
+            again = await served.serve(EchoServicer(), port=served.running.port)
             call = served.stub.Unary(say("2"), timeout=20, wait_for_ready=True)
             assert (await call).value == "2"
-            await again.stop(None)
+            await again.stop(0)
 
     check(case)
 
@@ -378,7 +380,7 @@ def test_a_channel_finds_a_server_that_comes_back(check: Callable[[Case], None])
 def test_a_closed_channel_cancels_and_refuses(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         servicer = Waiting()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Unary(say(""), timeout=20)
             await servicer.begun.wait()
             await served.channel.close()
@@ -393,7 +395,7 @@ def test_a_closed_channel_cancels_and_refuses(check: Callable[[Case], None]) -> 
 
 def test_a_message_over_the_limit_is_refused(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
-        async with Served(transport, EchoServicer()) as served:
+        async with transport.serve(EchoServicer()) as served:
             large = say("x" * (SMALL_LIMIT + 1))
             call = served.stub.Unary(large, timeout=20)
             assert await status_of(call) == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -416,7 +418,7 @@ def test_a_writer_waits_for_a_slow_reader(check: Callable[[Case], None]) -> None
 
     async def case(transport: Transport) -> None:
         servicer = Flood()
-        async with Served(transport, servicer) as served:
+        async with transport.serve(servicer) as served:
             call = served.stub.Down(say(""), timeout=20)
             assert (await call.read()) is not EOF
             await asyncio.sleep(0.2)
@@ -435,9 +437,18 @@ def test_a_failing_request_iterator_cancels_the_call(check: Callable[[Case], Non
         raise ValueError("no more")
 
     async def case(transport: Transport) -> None:
-        async with Served(transport, EchoServicer()) as served:
+        async with transport.serve(EchoServicer()) as served:
             call = served.stub.Up(breaking(), timeout=20)
             with pytest.raises(asyncio.CancelledError):
                 await call
+
+    check(case)
+
+
+def test_a_port_that_is_taken_is_said_so(check: Callable[[Case], None]) -> None:
+    async def case(transport: Transport) -> None:
+        async with transport.serve(EchoServicer()) as served:
+            with pytest.raises(AddressInUse, match="test listener"):
+                await served.serve(EchoServicer(), port=served.running.port)
 
     check(case)

@@ -12,6 +12,10 @@ from typing import Any
 import grpc
 from google.protobuf.wrappers_pb2 import StringValue
 
+from tidelog.channel import ChannelFactory
+from tidelog_runtime.principal import ANONYMOUS
+from tidelog_runtime.serving import Listener, RunningServer, Serving
+
 SERVICE = "tidelog.test.Echo"
 KINDS = {
     "Unary": "unary_unary",
@@ -112,22 +116,36 @@ class Waiting(EchoServicer):
 
 
 class Served:
-    """A server with one servicer and a stub that talks to it."""
+    """A listener with one servicer, and a stub that talks to it."""
 
-    def __init__(self, transport: Any, servicer: Any) -> None:
-        self.server = transport.server_factory()
-        add_EchoServicer_to_server(servicer, self.server)
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
-        self.channel = transport.channel_factory(self.address)
-        self.stub: Any = EchoStub(self.channel)
+    stub: Any
+    channel: grpc.aio.Channel
+    running: RunningServer
+    address: str
+
+    def __init__(self, serving: Serving, channel_factory: ChannelFactory, servicer: Any) -> None:
+        self._serving = serving
+        self._channel_factory = channel_factory
+        self._servicer = servicer
 
     async def __aenter__(self) -> Served:
-        await self.server.start()
+        self.running = await self.serve(self._servicer, port=0)
+        self.address = f"127.0.0.1:{self.running.port}"
+        self.channel = self._channel_factory(self.address)
+        self.stub = EchoStub(self.channel)
         return self
+
+    async def serve(self, servicer: Any, *, port: int) -> RunningServer:
+        """Open a listener."""
+        return await self._serving(
+            Listener("test", "127.0.0.1", port, ANONYMOUS),
+            lambda server: add_EchoServicer_to_server(servicer, server),
+            (SERVICE,),
+        )
 
     async def __aexit__(self, *_: object) -> None:
         await self.channel.close()
-        await self.server.stop(None)
+        await self.running.stop(0)
 
 
 def say(text: str) -> StringValue:

@@ -56,8 +56,8 @@ def test_the_determinism_check_finds_a_set_that_is_iterated() -> None:
 
 def test_the_scenario_holds_under_many_seeds(request: pytest.FixtureRequest) -> None:
     first = request.config.getoption("--seed")
-    outcomes = list(run_seeds(PINGS, range(first, first + 25)))
-    assert len({outcome.digest for outcome in outcomes}) == 25
+    outcomes = list(run_seeds(PINGS, range(first, first + 12)))
+    assert len({outcome.digest for outcome in outcomes}) == 12
 
 
 def test_a_planted_mistake_is_found_and_told_with_its_replay(

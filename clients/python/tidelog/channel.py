@@ -1,11 +1,11 @@
 """The transport port: how the SDK and the services reach each other, whatever lies below.
 
-Stubs take a `Channel`, generated `add_..._to_server` functions a `Server`; both are grpc.aio's
-own abstract classes, so generated code fits unchanged. Who needs a connection is given a
-`ChannelFactory`, who serves a `ServerFactory`. The real ones are in `tidelog.channel_grpc`, the
-simulated ones in the simulator. The invariant: no other module makes a channel or a server.
+Generated stubs take a `grpc.aio.Channel`, an abstract class, so they run unchanged on any channel
+of that type. Who needs a connection is given a `ChannelFactory` (and listeners are the affair of
+`tidelog_runtime.serving`). The real channels are in `tidelog.channel_grpc`, the simulated ones in
+the simulator. The invariant: nobody makes a channel for himself.
 
-The types are for the type checker alone; importing this module does not import grpc.
+The type is for the type checker alone; importing this module does not import grpc.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from grpc.aio import Channel, Server
+    from grpc.aio import Channel
 
 
 class ChannelFactory(Protocol):
@@ -21,10 +21,3 @@ class ChannelFactory(Protocol):
 
     def __call__(self, address: str, /) -> Channel:
         """A channel to "host:port". It connects when the first call needs it; close it."""
-
-
-class ServerFactory(Protocol):
-    """Makes a server that listens nowhere yet."""
-
-    def __call__(self) -> Server:
-        """Register servicers with it, `add_insecure_port`, `start`; later `stop`."""

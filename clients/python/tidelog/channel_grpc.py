@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import grpc.aio
 
-from tidelog.channel import ChannelFactory, ServerFactory
+from tidelog.channel import ChannelFactory
 
 #: A batch of the largest message that a topic may allow, and room for what goes around it.
 DEFAULT_MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class TransportOptions:
-    """What both ends agree on. The defaults notice a silent peer within 13 seconds."""
+class ChannelOptions:
+    """The calling side's options. The defaults notice a silent peer within 13 seconds."""
 
     message_bytes_max: int = DEFAULT_MESSAGE_BYTES_MAX
     keepalive_ms: int = 10_000
@@ -26,11 +26,9 @@ class TransportOptions:
     initial_reconnect_backoff_ms: int = 100
     min_reconnect_backoff_ms: int = 500
     max_reconnect_backoff_ms: int = 2_000
-    #: Pings that come quicker than this make a server hang up.
-    min_ping_interval_ms: int = 5_000
 
-    def for_both(self) -> list[tuple[str, int]]:
-        """Options that channels and servers share."""
+    def arguments(self) -> list[tuple[str, int]]:
+        """The options by gRPC's names."""
         return [
             ("grpc.max_receive_message_length", self.message_bytes_max),
             ("grpc.max_send_message_length", self.message_bytes_max),
@@ -40,12 +38,6 @@ class TransportOptions:
             ("grpc.http2.ping_timeout_ms", self.keepalive_timeout_ms),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.keepalive_permit_without_calls", 1),
-        ]
-
-    def for_channel(self) -> list[tuple[str, int]]:
-        """Options of the calling side."""
-        return [
-            *self.for_both(),
             ("grpc.initial_reconnect_backoff_ms", self.initial_reconnect_backoff_ms),
             ("grpc.min_reconnect_backoff_ms", self.min_reconnect_backoff_ms),
             ("grpc.max_reconnect_backoff_ms", self.max_reconnect_backoff_ms),
@@ -53,31 +45,12 @@ class TransportOptions:
             ("grpc.enable_retries", 0),
         ]
 
-    def for_server(self) -> list[tuple[str, int]]:
-        """Options of the serving side."""
-        return [
-            *self.for_both(),
-            ("grpc.http2.min_ping_interval_without_data_ms", self.min_ping_interval_ms),
-            # Two servers on one port would each see half of the calls.
-            ("grpc.so_reuseport", 0),
-        ]
 
-
-def grpc_channel_factory(options: TransportOptions | None = None) -> ChannelFactory:
+def grpc_channel_factory(options: ChannelOptions | None = None) -> ChannelFactory:
     """Channels over TCP."""
-    arguments = (options or TransportOptions()).for_channel()
+    arguments = (options or ChannelOptions()).arguments()
 
     def channel(address: str, /) -> grpc.aio.Channel:
         return grpc.aio.insecure_channel(address, options=arguments)
 
     return channel
-
-
-def grpc_server_factory(options: TransportOptions | None = None) -> ServerFactory:
-    """Servers over TCP."""
-    arguments = (options or TransportOptions()).for_server()
-
-    def server() -> grpc.aio.Server:
-        return grpc.aio.server(options=arguments)
-
-    return server
