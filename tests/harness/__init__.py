@@ -1,0 +1,1 @@
+"""What tests of running nodes share: nodes in this process and beside it, a raw client, disks."""
