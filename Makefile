@@ -30,6 +30,7 @@ check: setup ## Format, lint, types, import contracts, generated code, schema (c
 	$(VENV)/lint-imports
 	$(VENV)/python tools/gen_protos.py --check
 	$(VENV)/python tools/check_protos.py
+	$(VENV)/python tools/gen_config_docs.py --check
 
 test: setup ## Run the tests (ARGS="-k name" chooses)
 	@$(VENV)/python -m pytest $(ARGS)
@@ -40,6 +41,7 @@ bench: setup ## Measure (ARGS="--help" shows what)
 gen: setup ## Generate the Python code of proto/ and note what the schema now promises
 	@$(VENV)/python tools/gen_protos.py
 	@$(VENV)/python tools/check_protos.py --accept
+	@$(VENV)/python tools/gen_config_docs.py
 
 dist: setup ## Build wheel and sdist into dist/
 	@$(VENV)/python -m build --outdir dist .
