@@ -27,12 +27,13 @@ PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "configuration.m
 INTRODUCTION: Final = """\
 # Configuration
 
-Names, meanings and defaults are Kafka's wherever the concept is the same. A node reads its keys from
-flags (`tidelog up --config KEY=VALUE`, and shorter ones: `tidelog up --help`), from the environment
-(`flush.policy` is `TIDELOG_FLUSH_POLICY`), from a file (`--config-file`: `key=value` lines, or TOML by its
-ending), and from the defaults below, in this order. Sizes are bytes and take a unit (`64 MiB`), durations are
-milliseconds and take a unit (`7 d`). An unknown key is refused with the nearest one, and a key of Kafka's that
-has no effect here yet is refused in words.
+Names, meanings and defaults are Kafka's wherever the concept is the same. A node reads its keys
+from flags (`tidelog up --config KEY=VALUE`, and shorter ones: `tidelog up --help`), from the
+environment (`flush.policy` is `TIDELOG_FLUSH_POLICY`), from a file (`--config-file`: `key=value`
+lines, or TOML by its ending), and from the defaults below, in this order. Sizes are bytes and
+take a unit (`64 MiB`), durations are milliseconds and take a unit (`7 d`). An unknown key is
+refused with the nearest one, and a key of Kafka's that has no effect here yet is refused in
+words.
 
 This page is written by `make gen`.
 """
@@ -67,7 +68,8 @@ def page() -> str:
         f"| `{topic}` | `{broker}` |" for topic, broker in sorted(INHERITED_FROM.items())
     )
     return (
-        f"{INTRODUCTION}\n## Topics\n\nSet when a topic is created, or altered while it is used.\n\n"
+        f"{INTRODUCTION}\n## Topics\n\n"
+        "Set when a topic is created, or altered while it is used.\n\n"
         f"{table(sorted_keys(TOPIC_CONFIG))}\n\n"
         "What a topic does not set it inherits from its broker:\n\n"
         f"| topic | broker |\n| --- | --- |\n{inherited}\n\n"

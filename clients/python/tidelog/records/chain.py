@@ -7,10 +7,13 @@ handed out lies inside the batch. Compiled by mypyc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptMessage
 from tidelog.records.varint import TWO_BYTES, finish_varint, read_varint
+
+#: So many are looked at before a whole batch is sliced.
+PROBED_RECORDS: Final = 16
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -48,8 +51,16 @@ def equal_records(buffer: bytes, position: i64, end: i64, count: i64) -> tuple[i
     if length < 0 or position + size > end:
         raise CorruptMessage("its length is not possible")
     run = min(count, (end - position) // size)
+    if (
+        run > PROBED_RECORDS
+        and _equal(buffer, position, body, PROBED_RECORDS, size) < PROBED_RECORDS
+    ):
+        run = PROBED_RECORDS
+    return _equal(buffer, position, body, run, size), size
+
+
+def _equal(buffer: bytes, position: i64, body: i64, run: i64, size: i64) -> i64:
     for column in range(position, body):
-        byte = buffer[column : column + 1]
         seen = buffer[column : column + (run - 1) * size + 1 : size]
-        run = len(seen) - len(seen.lstrip(byte))
-    return run, size
+        run = len(seen) - len(seen.lstrip(seen[:1]))
+    return run

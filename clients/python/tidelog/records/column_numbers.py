@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.errors import CorruptMessage
+from tidelog.records.runs import column, equal_lengths
 from tidelog.records.varint import read_varint
 
 Numbers = npt.NDArray[np.int64]
@@ -87,7 +88,7 @@ def read_run(data: bytes, run: range) -> RecordNumbers | None:
     if offsets is None:
         return None
     offset, place = offsets
-    layout = _equal_lengths(data, run, place)
+    layout = equal_lengths(data, run, place)
     if layout is None:
         return None
     key_start, key_bytes, value_start, value_bytes = layout
@@ -129,38 +130,14 @@ def varints(octets: Bytes, position: Numbers) -> tuple[Numbers, Numbers]:
     return (number >> 1) ^ -(number & 1), position
 
 
-def _column(data: bytes, run: range, place: int) -> bytes:
-    """The byte at one place of each record."""
-    return data[run.start + place : run.stop : run.step]
-
-
 def _equally_wide(data: bytes, run: range, place: int) -> tuple[Numbers, int] | None:
     """The varints at one place of each record, where all take one byte or all take two."""
-    first = _column(data, run, place)
+    first = column(data, run, place)
     octets = np.frombuffer(first, np.uint8)
     if first.isascii():
         return _ZIGZAG[octets], place + 1
-    second = _column(data, run, place + 1)
+    second = column(data, run, place + 1)
     if not second.isascii() or octets.min() < 128:
         return None
     number = (octets & 127) + (np.frombuffer(second, np.uint8).astype(np.int64) << 7)
     return (number >> 1) ^ -(number & 1), place + 2
-
-
-def _equal_lengths(data: bytes, run: range, place: int) -> tuple[int, int, int, int] | None:
-    """Where key and value lie in each record and how long they are, where that is everywhere so."""
-    spans: list[int] = []
-    for _ in ("key", "value"):
-        length, after = read_varint(data, run.start + place)
-        after -= run.start
-        for column in range(place, after):
-            octets = _column(data, run, column)
-            if octets.count(octets[:1]) != len(run):
-                return None
-        place = after + max(length, 0)
-        if place >= run.step:
-            return None
-        spans += [after, length]
-    if place + 1 != run.step or _column(data, run, place).count(0) != len(run):
-        return None
-    return spans[0], spans[1], spans[2], spans[3]

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptMessage
 from tidelog.records.batch import LOG_APPEND_TIME_BIT
-from tidelog.records.record import NO_HEADERS, Headers, Origin, Record
+from tidelog.records.loading import COMPILED
+from tidelog.records.record import NO_HEADERS, Headers, Record
+from tidelog.records.runs import append_by_runs
 from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES, BatchBody, BatchSource
 from tidelog.records.varint import TWO_BYTES, finish_varint, read_varint
 
@@ -79,13 +81,15 @@ def _append_batch(records: list[Record], source: BatchSource, buffer: bytes, pos
     header = source.header(buffer, position)
     if source.is_wanted(header):
         body = source.body(buffer, position, header)
-        origin = Origin(source.topic, source.partition, header.leader_epoch, header.timestamp_type)
         try:
-            end = _append_records(records, body, origin, source.start_offset)
+            if COMPILED:
+                append_records(records, body, header.record_count)
+            else:
+                append_by_runs(records, body, append_records)
         except (IndexError, UnicodeDecodeError, CorruptMessage) as error:
             raise source.corrupt(header, f"a record in it is malformed ({error})") from error
-        if end != body.end:
-            raise source.corrupt(header, f"{body.end - end} bytes follow the last record")
+        if body.start != body.end:
+            raise source.corrupt(header, f"{body.end - body.start} bytes follow the last record")
     return header.size
 
 
@@ -93,15 +97,15 @@ def _append_batch(records: list[Record], source: BatchSource, buffer: bytes, pos
 # are read in place, longer ones by `finish_varint`. A length that lies leads past `stop` or the
 # buffer (`IndexError`); as each is followed by a read before the next is added, a position cannot
 # wrap around.
-def _append_records(records: list[Record], body: BatchBody, origin: Origin, start: i64) -> i64:  # noqa: PLR0912, PLR0915
-    """Append the records of one batch from offset `start` on; return the position behind them."""
+def append_records(records: list[Record], body: BatchBody, count: i64) -> None:  # noqa: PLR0912, PLR0915
+    """Append the next `count` records of a batch, without those below the first wanted offset."""
     header, buffer, position, end = body.header, body.data, body.start, body.end
     base_offset, last_delta = header.base_offset, header.last_offset_delta
     base_timestamp, timestamp_mask = header.base_timestamp, ALL_BITS
     if header.attributes & LOG_APPEND_TIME_BIT:
         base_timestamp, timestamp_mask = header.max_timestamp, NO_BITS
-    previous: i64 = -1
-    for _ in range(header.record_count):
+    previous, origin, wanted_offset = body.previous_delta, body.origin, body.wanted_offset
+    for _ in range(count):
         number: i64 = buffer[position]
         position += 1
         if number > 127:
@@ -144,15 +148,14 @@ def _append_records(records: list[Record], body: BatchBody, origin: Origin, star
         if not number & 1:
             value = buffer[position : position + (number >> 1)]
             position += number >> 1
-        headers = NO_HEADERS
-        position += 1
+        headers, position = NO_HEADERS, position + 1
         if buffer[position - 1]:
             headers, position = read_headers(buffer, position - 1, stop)
         if position != stop:
             raise CorruptMessage("its fields and its length disagree")
-        if base_offset + delta >= start:
+        if base_offset + delta >= wanted_offset:
             records.append(Record(origin, base_offset + delta, timestamp, key, value, headers))
-    return position
+    body.start, body.previous_delta = position, previous
 
 
 def _read_bytes(buffer: bytes, position: i64, first: i64) -> tuple[bytes | None, i64]:

@@ -85,6 +85,8 @@ def _possible(timestamp: int) -> int:
 
 def _arrow(column: Any, name: str) -> Any:
     """Any column as one Arrow array."""
+    if isinstance(column, str | bytes):
+        raise InvalidRecord(f"The {name} column is one {type(column).__name__}, not many")
     try:
         if isinstance(column, pa.ChunkedArray):
             return pa.concat_arrays([pa.array([], column.type), *column.chunks])

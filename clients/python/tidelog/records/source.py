@@ -19,6 +19,7 @@ from tidelog.records.batch import (
     read_header,
 )
 from tidelog.records.compression import Compression, decompress
+from tidelog.records.record import Origin
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -28,15 +29,24 @@ DECOMPRESSED_LIMIT_BYTES: Final = 128 * 1024 * 1024
 
 
 class BatchBody:
-    """The records of one batch as bytes: they lie in `data` from `start` to `end`."""
+    """The records of one batch as bytes: they lie in `data` from `start` to `end`.
 
-    __slots__ = ("data", "end", "header", "start")
+    `previous_delta` is the offset delta of the record before `start`: a reader that takes the
+    records in several steps moves both on. Records below `wanted_offset` are for nobody.
+    """
 
-    def __init__(self, header: BatchHeader, data: bytes, start: i64, end: i64) -> None:
+    __slots__ = ("data", "end", "header", "origin", "previous_delta", "start", "wanted_offset")
+
+    def __init__(self, source: BatchSource, header: BatchHeader, data: bytes) -> None:
+        self.origin: Origin = Origin(
+            source.topic, source.partition, header.leader_epoch, header.timestamp_type
+        )
+        self.wanted_offset: i64 = source.start_offset
         self.header: BatchHeader = header
         self.data: bytes = data
-        self.start: i64 = start
-        self.end: i64 = end
+        self.start: i64 = 0
+        self.end: i64 = len(data)
+        self.previous_delta: i64 = -1
 
 
 class BatchSource:
@@ -74,14 +84,15 @@ class BatchSource:
         start, end = position + HEADER_BYTES, position + header.size
         number = header.attributes & COMPRESSION_MASK
         if number == 0:
-            body = BatchBody(header, buffer, start, end)
+            body = BatchBody(self, header, buffer)
+            body.start, body.end = start, end
         else:
             try:
                 codec = Compression.from_number(number)
                 data = decompress(codec, memoryview(buffer)[start:end], self.limit_bytes)
             except (CorruptMessage, MessageTooLarge, UnsupportedCompression) as error:
                 raise self._named(error, header) from error
-            body = BatchBody(header, data, 0, len(data))
+            body = BatchBody(self, header, data)
         if header.record_count * SMALLEST_RECORD_BYTES > body.end - body.start:
             raise self.corrupt(
                 header,

@@ -149,6 +149,10 @@ class DataDirectory:
                     disk.remove_tree(f"{folder}/{name}")
                 elif name.endswith(names.TEMPORARY):
                     disk.remove(f"{folder}/{name}")
+            if not self.was_clean:
+                # What recovery builds on must not vanish with a name that was never synced.
+                disk.sync_directory(folder)
+        disk.sync_directory(names.TOPICS)
 
     # --- what is there -------------------------------------------------------------------------
 
@@ -243,8 +247,10 @@ class DataDirectory:
     def _recover(self, log: Log, log_start: int, now_ms: int) -> None:
         state = self._journal.state
         partition_id = log.partition_id
+        # A journal that is whole and does not know the partition says that nothing was durable.
+        nothing = 0 if self._journal.intact else None
         expected = Expectation(
-            state.ends.get(partition_id), log_start, state.cuts.get(partition_id)
+            state.ends.get(partition_id, nothing), log_start, state.cuts.get(partition_id)
         )
         scanned = log.recover(expected, now_ms)
         self._logs_recovered += 1

@@ -22,7 +22,7 @@ from tidelog.errors import (
     StorageError,
 )
 from tidelog.records.batch import BatchHeader, assigned_prefix
-from tidelog_broker.storage import log_cutting, log_times, names
+from tidelog_broker.storage import log_cutting, log_times
 from tidelog_broker.storage.journal import CUT, ENDS, RESET, STARTS
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.log_reader import LogReader
@@ -152,15 +152,10 @@ class Log(LogState):
         active = body.active
         config = self.config
         segment_bytes = min(config.segment_bytes, SEGMENT_BYTES_MAX)
-        if active is None:
-            self._unsynced_directories += [
-                names.TOPICS,
-                names.topic_folder(self.partition_id.topic_id),
-            ]
-        elif not active.size:
+        if active is not None and not active.size:
             active.first_append_ms = now_ms
             return active
-        elif active.first_append_ms < 0:
+        if active is not None and active.first_append_ms < 0:
             active.first_append_ms = now_ms
         fits = (
             active is not None
@@ -258,6 +253,7 @@ class Log(LogState):
         self._announce(CUT, new_end)
         try:
             log_cutting.cut_end(body, new_end, durable_end=self.durable_end, now_ms=now_ms)
+            self._sync_new_directories()
         except OSError as error:
             raise self._cut_failed(error) from error
         self._after_cut(body, new_end)
@@ -268,6 +264,7 @@ class Log(LogState):
         self._announce(RESET, offset)
         try:
             log_cutting.cut_everything(body, offset, self.config, now_ms)
+            self._sync_new_directories()
         except OSError as error:
             raise self._cut_failed(error) from error
         self.log_start = offset
@@ -357,6 +354,7 @@ class Log(LogState):
             self.roll()
         due_ms = now_ms + self.config.file_delete_delay_ms
         self.log_start = offset
+        self._unsynced_directories.append(body.folder)
         self.size_bytes -= log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms)
 
     def expire_producers(self, now_ms: int) -> int:

@@ -63,6 +63,8 @@ class LogBody:
         for name in volume.disk.list_directory(folder):
             base = names.offset_of(name, LOG)
             if base is None:
+                if name.endswith((names.DELETED, names.TEMPORARY)):
+                    volume.disk.remove(f"{folder}/{name}")
                 continue
             segment = Segment(volume, folder, base, interval_bytes)
             for damaged in body.damaged_ranges:
@@ -162,6 +164,16 @@ class LogBody:
         snapshots.write(disk, self.folder, log_end, self.producers)
         snapshots.remove_superfluous(disk, self.folder, self._bases)
         self.snapshot_offset = log_end
+
+    def forget_caches_above(self, log_end: int) -> None:
+        """The log is about to be cut: what caches know of later offsets must never be believed."""
+        disk, folder = self.volume.disk, self.folder
+        snapshots.remove_above(disk, folder, log_end)
+        self.snapshot_offset = -1
+        path = f"{folder}/{names.LEADER_EPOCHS}"
+        if disk.exists(path):
+            disk.remove(path)
+        self._written_epochs = None
 
     def load_producers(self, log_end: int, now_ms: int) -> ProducerStates:
         """Producer state as of the log's end: newest snapshot, then the log behind it."""

@@ -7,7 +7,7 @@ the cut counts as done. Retired segments are renamed; their space is given back 
 
 from __future__ import annotations
 
-from tidelog_broker.storage import damage, snapshots
+from tidelog_broker.storage import damage
 from tidelog_broker.storage.config import LogConfig
 from tidelog_broker.storage.log_body import LogBody
 
@@ -22,8 +22,7 @@ def end_for(body: LogBody, offset: int) -> int:
 def cut_end(body: LogBody, new_end: int, *, durable_end: int, now_ms: int) -> None:
     """Remove everything at and above `new_end`, durably."""
     disk, folder = body.volume.disk, body.folder
-    snapshots.remove_above(disk, folder, new_end)
-    body.snapshot_offset = -1
+    body.forget_caches_above(new_end)
     at = body.find(new_end)
     for segment in body.segments[at + 1 :]:
         segment.remove()
@@ -51,8 +50,7 @@ def cut_end(body: LogBody, new_end: int, *, durable_end: int, now_ms: int) -> No
 def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int) -> None:
     """Remove all there is and begin anew at `new_start`, durably."""
     disk, folder = body.volume.disk, body.folder
-    snapshots.remove_above(disk, folder, -1)
-    body.snapshot_offset = -1
+    body.forget_caches_above(-1)
     for segment in body.segments:
         segment.remove()
     body.segments.clear()

@@ -115,8 +115,7 @@ class LogState:
 
     def begin_empty(self, log_start: int) -> None:
         """The partition is new on this disk; its folder becomes durable with its first batch."""
-        folder = names.partition_folder(self.partition_id)
-        self._volume.disk.make_directory(folder)
+        folder = self._make_folder()
         self._body = LogBody(self._volume, folder)
         self._body.producers = ProducerStates()
         self._take_numbers(log_start, log_start)
@@ -131,8 +130,7 @@ class LogState:
 
     def recover(self, expected: Expectation, now_ms: int) -> int:
         """Read the log after an unclean stop; the bytes that were checked."""
-        folder = names.partition_folder(self.partition_id)
-        self._volume.disk.make_directory(folder)
+        folder = self._make_folder()
         recovery = Recovery(
             self._volume,
             folder,
@@ -141,6 +139,7 @@ class LogState:
             interval_bytes=self.config.index_interval_bytes,
         )
         loaded = recovery.run()
+        self._sync_new_directories()
         body = self._body = LogBody.after_recovery(self._volume, folder, loaded)
         self._take_numbers(loaded.log_start, loaded.log_end)
         self.latest_epoch = body.epochs.latest
@@ -154,6 +153,21 @@ class LogState:
         self._volume.journal.write(ENDS, [(*place, self.log_end)])
         self._volume.journal.write(STARTS, [(*place, self.log_start)])
         return loaded.bytes_scanned
+
+    def _make_folder(self) -> str:
+        """Create the partition's folder; the names on its path are synced with the first batch."""
+        folder = names.partition_folder(self.partition_id)
+        if self._volume.disk.exists(folder):
+            return folder
+        self._volume.disk.make_directory(folder)
+        topic_folder = names.topic_folder(self.partition_id.topic_id)
+        self._unsynced_directories += [names.TOPICS, topic_folder, folder]
+        return folder
+
+    def _sync_new_directories(self) -> None:
+        for directory in self._unsynced_directories:
+            self._volume.disk.sync_directory(directory)
+        self._unsynced_directories = []
 
     def _take_numbers(self, log_start: int, log_end: int) -> None:
         self.log_start = log_start
@@ -219,7 +233,7 @@ class LogState:
     @property
     def has_unsynced(self) -> bool:
         """Whether a sync would have anything to do."""
-        return bool(self._unsynced)
+        return bool(self._unsynced or self._unsynced_directories)
 
     @property
     def has_closed_unsynced(self) -> bool:

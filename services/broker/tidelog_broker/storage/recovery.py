@@ -9,6 +9,7 @@ acknowledged batch is ever cut off, and offsets that were handed out are never h
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,7 +48,7 @@ _NO_LIMIT: Final = 1 << 63
 class Expectation:
     """What is known of the log before it is read."""
 
-    #: Everything below was durable; None for a log the journal does not know.
+    #: Everything below was durable; None when the journal is lost and nothing is known.
     journalled_end: int | None = None
     log_start: int = 0
     #: A cut that was announced and may not have happened: (CUT or RESET, offset).
@@ -97,7 +98,6 @@ class Recovery:
         self._scan_from = 0
         self._snapshot_offset = 0
         self._found_damage = False
-        self._cut_something = False
 
     def run(self) -> LoadedLog:
         """Recover; raises OSError, LogCorrupt when not even segment names make sense."""
@@ -160,10 +160,10 @@ class Recovery:
         covered = first
         path = f"{self._folder}/{names.LEADER_EPOCHS}"
         if self._disk.exists(path):
-            try:
+            with contextlib.suppress(DamagedFile):
                 log.epochs, covered = LeaderEpochs.decode(self._disk.read_bytes(path), path)
-            except DamagedFile:
-                self._disk.remove(path)
+            # It may know of epochs that are not to be; written anew it must not come back.
+            self._disk.remove(path)
         return max(first, min(self._snapshot_offset, covered, self._durable))
 
     def _check_beginning(self) -> None:
@@ -172,12 +172,13 @@ class Recovery:
         self._next_offset = first = log.segments[0].base_offset
         if first <= log.log_start:
             return
-        if log.log_start >= self._durable:
+        if self._expected.journalled_end is None:
             log.log_start = first
             return
         self._next_offset = log.log_start
-        self._add_damage(min(first, self._durable), None, 0, 0)
-        self._next_offset = min(first, self._durable)
+        if log.log_start < self._durable:
+            self._add_damage(min(first, self._durable), None, 0, 0)
+            self._next_offset = min(first, self._durable)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -224,6 +225,8 @@ class Recovery:
         relative, position = segment.read_index().place_of_offset(
             max(self._scan_from - segment.base_offset, 0)
         )
+        # As with the epochs: what the files say of the log from here on may not come true.
+        segment.remove_index_files()
         segment.restart_index(position + 1 if position else 0)
         self._next_offset = segment.base_offset + relative
         self._log.epochs.cut_end(self._next_offset)
@@ -242,7 +245,7 @@ class Recovery:
             if header is None or not self._follows(header):
                 # Only what was durable can be damaged; anything else is the torn end of the log.
                 if self._next_offset >= self._durable:
-                    self._cut(segment, position)
+                    segment.cut(position)
                     return False
                 resumed = self._pass_damage(segment, reader, position, following)
                 if resumed is None:
@@ -312,15 +315,10 @@ class Recovery:
 
     # --- cutting -------------------------------------------------------------------------------
 
-    def _cut(self, segment: Segment, position: int) -> None:
-        segment.cut(position)
-        self._cut_something = True
-
     def _remove_from(self, at: int) -> None:
         segments = self._log.segments
         for segment in segments[at:]:
             segment.remove()
-            self._cut_something = True
         del segments[at:]
 
     def _finish(self) -> None:
@@ -348,8 +346,7 @@ class Recovery:
             last = at + 1 == len(log.segments)
             if last or log.segments[at + 1].base_offset > self._durable:
                 segment.file().sync()
-        if self._cut_something or log.segments:
-            self._disk.sync_directory(self._folder)
+        self._disk.sync_directory(self._folder)
 
 
 class BatchReader:
