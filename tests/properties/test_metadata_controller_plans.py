@@ -105,12 +105,9 @@ def alterations() -> st.SearchStrategy[Decision]:
     def decide(request: TopicAlteration) -> Decision:
         return lambda view, random: plan_alteration(request, view, CONFIG, ANONYMOUS)
 
-    one = st.builds(
-        ConfigAlteration,
-        st.sampled_from(["retention.ms", "cleanup.policy", "retention.mss"]),
-        st.sampled_from(AlterOperation),
-        st.sampled_from(["1", "delete", ""]),
-    )
+    keys = st.sampled_from(["retention.ms", "segment.ms", "cleanup.policy", "retention.mss"])
+    operations = st.sampled_from([AlterOperation.SET] * 3 + list(AlterOperation))
+    one = st.builds(ConfigAlteration, keys, operations, st.sampled_from(["1", "2", "delete"]))
     return st.builds(TopicAlteration, NAMES, st.lists(one, max_size=3)).map(decide)
 
 
