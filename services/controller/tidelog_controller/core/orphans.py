@@ -19,7 +19,7 @@ def plan_sweep(view: ClusterView) -> tuple[Transaction, ...]:
         if topic is None:
             prefix = partitions_prefix(topic_id)
             operations[prefix] = DeletePrefix(prefix)
-        elif False:
+        elif partition >= topic.partitions:
             key = partition_key(topic_id, partition)
             operations[key] = Delete(key)
     every = list(operations.values())
