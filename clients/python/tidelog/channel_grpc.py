@@ -12,8 +12,8 @@ import grpc.aio
 
 from tidelog.channel import ChannelFactory
 
-#: A batch of the largest message that a topic may allow, and room for what goes around it.
-DEFAULT_MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+#: As large as what a broker takes (socket.request.max.bytes), and above what one answers with.
+DEFAULT_MESSAGE_BYTES_MAX = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,10 @@ class GrpcServing:
             ("grpc.max_send_message_length", -1),
             # Two processes on one port would each get half of the clients.
             ("grpc.so_reuseport", 0),
+            # A client that went away without a word is noticed within 13 seconds.
+            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_timeout_ms", 3_000),
+            ("grpc.http2.ping_timeout_ms", 3_000),
             # Our own clients ping idle streams; that is no attack.
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
             ("grpc.keepalive_permit_without_calls", 1),
