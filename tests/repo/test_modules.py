@@ -16,6 +16,7 @@ from support.tree import ROOT, SOURCE_ROOTS, python_files, relative
 #: What people may import by these names. A change here is a change of the public interface.
 PUBLIC: Final = {
     "tidelog": ["__version__"],
+    "tidelog.records": ["COMPILED"],
 }
 
 #: What takes time or space to import and is not needed before it is used.
