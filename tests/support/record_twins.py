@@ -45,7 +45,10 @@ class Twin:
         self.modules = modules
 
     def __getattr__(self, name: str) -> Any:
-        return self.modules[f"{_PACKAGE}.{name}"]
+        try:
+            return self.modules[f"{_PACKAGE}.{name}"]
+        except KeyError:
+            raise AttributeError(name) from None
 
     @contextmanager
     def in_place(self) -> Iterator[Twin]:

@@ -204,6 +204,7 @@ def check_batch(
     limit_bytes: int | None = None,
     exact: bool = False,
     from_producer: bool = False,
+    check_crc: bool = True,
 ) -> BatchHeader:
     """Check the batch at a position against its header and its CRC; return the header.
 
@@ -222,15 +223,21 @@ def check_batch(
             f"The batch at position {position} claims {size} bytes; there are {available}"
         )
     _check_fields(header)
-    checksum = crc32c(memoryview(buffer)[position + CHECKED_POSITION : position + size])
-    if checksum != header.crc:
-        raise CorruptMessage(
-            f"The batch at position {position} (base offset {header.base_offset}, {size} bytes) "
-            f"has CRC32C {checksum:#010x}; its header says {header.crc:#010x}"
-        )
+    if check_crc:
+        _check_crc(buffer, position, header)
     if from_producer:
         _check_producer_rules(header)
     return header
+
+
+def _check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    stop = position + header.size
+    checksum = crc32c(memoryview(buffer)[position + CHECKED_POSITION : stop])
+    if checksum != header.crc:
+        raise CorruptMessage(
+            f"The batch at position {position} (base offset {header.base_offset}, {header.size} "
+            f"bytes) has CRC32C {checksum:#010x}; its header says {header.crc:#010x}"
+        )
 
 
 def _check_fields(header: BatchHeader) -> None:

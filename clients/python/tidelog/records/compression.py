@@ -175,6 +175,8 @@ def _compress_snappy(data: Buffer) -> bytes:
 def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _snappy_block(data, limit_bytes, limit_bytes)
+    if data.nbytes < len(_XERIAL_HEADER):
+        raise _corrupt(Compression.SNAPPY, "it ends inside its header")
     position, left = len(_XERIAL_HEADER), limit_bytes
     blocks = []
     while position < data.nbytes:

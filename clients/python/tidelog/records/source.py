@@ -16,7 +16,6 @@ from tidelog.records.batch import (
     SMALLEST_RECORD_BYTES,
     BatchHeader,
     check_batch,
-    read_header,
 )
 from tidelog.records.compression import Compression, decompress
 from tidelog.records.record import Origin
@@ -66,14 +65,9 @@ class BatchSource:
     def header(self, buffer: bytes, position: int) -> BatchHeader:
         """The header at `position`, checked with its whole batch."""
         try:
-            if self.check_crc:
-                return check_batch(buffer, position)
-            header = read_header(buffer, position)
+            return check_batch(buffer, position, check_crc=self.check_crc)
         except (CorruptMessage, UnsupportedCompression) as error:
             raise self._named(error, self._claimed(buffer, position)) from error
-        if header.size > len(buffer) - position or header.record_count < 1:
-            raise self.corrupt(header, "it is cut short or claims no records")
-        return header
 
     def is_wanted(self, header: BatchHeader) -> bool:
         """Whether the batch holds records of a user from the start offset on."""
