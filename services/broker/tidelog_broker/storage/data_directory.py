@@ -211,9 +211,7 @@ class DataDirectory:
             return log
         log = Log(self.volume, partition_id, topic_name, config)
         state = self._journal.state
-        high_watermark, log_start = self._watermarks.get(partition_id, (0, 0))
-        log_start = state.starts.get(partition_id, log_start)
-        log.high_watermark = high_watermark
+        log_start, log.high_watermark = self._known_marks(partition_id)
         clean_state = self._clean_states.pop(partition_id, None)
         try:
             self._write_topic_name(partition_id.topic_id, topic_name)
@@ -231,6 +229,16 @@ class DataDirectory:
             raise StorageError(f"{log} could not be opened", cause=str(error)) from error
         self._logs[partition_id] = log
         return log
+
+    def _known_marks(self, partition_id: PartitionId) -> tuple[int, int]:
+        """(log start, high watermark); those of a deleted namesake do not count."""
+        state = self._journal.state
+        high_watermark, log_start = self._watermarks.get(partition_id, (0, 0))
+        if not self._journal.intact:
+            return log_start, high_watermark
+        if partition_id not in state.ends:
+            return 0, 0
+        return state.starts.get(partition_id, 0), high_watermark
 
     def _is_known(self, partition_id: PartitionId) -> bool:
         if self._journal.state.ends.get(partition_id, 0) > 0:
@@ -367,9 +375,13 @@ class DataDirectory:
                 cause=str(error),
             ) from error
         finally:
-            self.volume.files.close_all()
-            self._journal.close()
-            self._lock.release()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything without saving anything: the next start recovers, as from a kill."""
+        self.volume.files.close_all()
+        self._journal.close()
+        self._lock.release()
 
     def _close_logs(self) -> None:
         states = dict(self._clean_states)

@@ -2,9 +2,10 @@
 
 The asyncio shell of storage. Partitions mark their log dirty after an append; rounds take all dirty
 logs, sync their files in threads, and then tell each partition how far its log may be
-acknowledged. What a round made durable is journalled with the next round, or soon after when there
-is none. The invariant: nothing is reported durable before its file, the names it hangs on, and
-everything the journal held when the round began are durable.
+acknowledged. What rounds made durable is journalled with a later one, or a few milliseconds after
+the last: synced with each, that second file would cost as much as the first. The invariant:
+nothing is reported durable before its file, the names it hangs on, and everything the journal held
+when the round began are durable.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_sync import SyncTicket
 from tidelog_runtime.disk import WholeVolumeSync
 
-#: When nothing is appended, the last ends are journalled after so long.
-_IDLE_JOURNAL_S: Final = 0.02
+#: Durable ends are journalled no more often than this, and no later when nothing is appended.
+_JOURNAL_INTERVAL_S: Final = 0.01
 
 SyncJob = Callable[[], list[OSError | None]]
 
@@ -59,10 +60,13 @@ class GroupCommit:
         self._on_fault = on_fault
         self._dirty: dict[Log, None] = {}
         self._announced: dict[Log, None] = {}
-        self._pending_ends: list[tuple[PartitionId, bytes, int]] = []
+        self._pending_ends: dict[Log, int] = {}
+        self._journalled_at = 0.0
         self._wakeup = asyncio.Event()
         self._one_round = asyncio.Lock()
         self._whole_volume = self._whole_volume_sync()
+        #: Rounds that synced something, for metrics.
+        self.rounds = 0
 
     def _whole_volume_sync(self) -> WholeVolumeSync | None:
         disk = self._directory.volume.disk
@@ -104,7 +108,7 @@ class GroupCommit:
             await self._wakeup.wait()
             return
         try:
-            async with asyncio.timeout(_IDLE_JOURNAL_S):
+            async with asyncio.timeout(_JOURNAL_INTERVAL_S):
                 await self._wakeup.wait()
         except TimeoutError:
             # Idle: a round of the journal alone.
@@ -139,9 +143,13 @@ class GroupCommit:
         for log in dirty:
             if log.fault is None:
                 self._begin(log, tickets, closed_only)
-        journal_sync = self._begin_journal()
+        since_journal = asyncio.get_running_loop().time() - self._journalled_at
+        journal_sync = self._begin_journal(
+            ends_too=not tickets or since_journal >= _JOURNAL_INTERVAL_S
+        )
         if not tickets and journal_sync is None:
             return
+        self.rounds += 1
         work = _Work(tickets, journal_sync, self._directory)
         if self._whole_volume is not None and work.files > self._config.whole_volume_sync_files:
             jobs = [work.whole_volume_job(self._whole_volume)]
@@ -164,23 +172,36 @@ class GroupCommit:
             log.fail(f"a sync could not begin: {error}")
             self._on_fault(log, error)
 
-    def _begin_journal(self) -> JournalSync | None:
-        """Write the ends of the last round, and sync whatever the journal holds with this one."""
-        ends, self._pending_ends = self._pending_ends, []
+    def _begin_journal(self, *, ends_too: bool) -> JournalSync | None:
+        """Sync what the journal holds with this round; it never waits, what it announces must not.
+
+        Ends of earlier rounds may lag, so they are written only when `ends_too`.
+        """
         space = self._directory.volume.space
         if space.fault is not None:
             return None
-        try:
-            self._journal.write(ENDS, ends)
-        except OSError as error:
-            # A full disk costs evidence, not durability: the ends are written again later.
-            if not space.note(error, 0):
-                space.fail(f"the journal could not be written: {error}")
+        if ends_too and self._pending_ends:
+            self._journalled_at = asyncio.get_running_loop().time()
+            try:
+                self._journal.write(ENDS, self._take_pending_ends())
+            except OSError as error:
+                # A full disk costs evidence, not durability.
+                if not space.note(error, 0):
+                    space.fail(f"the journal could not be written: {error}")
         return self._journal.begin_sync() if self._journal.dirty else None
+
+    def _take_pending_ends(self) -> list[tuple[PartitionId, bytes, int]]:
+        # A log may have been cut since; it is durable only as far as it says now.
+        pending, self._pending_ends = self._pending_ends, {}
+        return [
+            (log.partition_id, log.journal_key, min(end, log.durable_end))
+            for log, end in pending.items()
+            if log.fault is None
+        ]
 
     def _finish(self, log: Log, ticket: SyncTicket, error: OSError | None) -> None:
         if log.finish_sync(ticket, error):
-            self._pending_ends.append((log.partition_id, log.journal_key, log.durable_end))
+            self._pending_ends[log] = log.durable_end
             if self._policy is FlushPolicy.COMMIT:
                 self._on_durable(log, log.durable_end)
         elif error is not None:

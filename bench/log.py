@@ -1,0 +1,268 @@
+"""What storage costs: an append, a read, and a commit beside the bare system calls it stands on.
+
+`run` gives rows for the bench runner. Commit rows alternate with their reference in the same
+directory, since one sync costs something else on every disk and every minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from tidelog.model import PartitionId, TopicId
+from tidelog.records.batch import read_header
+from tidelog.records.builder import BatchBuilder
+from tidelog_broker.storage import (
+    DataDirectory,
+    FlushPolicy,
+    GroupCommit,
+    Log,
+    LogConfig,
+    StorageConfig,
+)
+from tidelog_runtime.adapters.local_disk import LocalDisk
+
+_TOPIC = TopicId(b"bench log topic!")
+_MEBIBYTE = 1 << 20
+_COMMIT_SECONDS = 0.7
+
+Row = dict[str, Any]
+
+
+def run(repeat: int) -> list[Row]:
+    """Measure everything `repeat` times; medians with the lowest and highest."""
+    rows = [
+        _row(
+            "log append, 100 B batch, 1,000 partitions",
+            "us",
+            [_append_us(100) for _ in range(repeat)],
+        ),
+        _row("log append, 1 MiB batches", "MB/s", [_append_rate() for _ in range(repeat)]),
+        _row("log read, 1 MiB at a time", "MB/s", [_read_rate() for _ in range(repeat)]),
+    ]
+    for partitions, size in ((1, 1000), (1, _MEBIBYTE - 100), (100, 10_000)):
+        rows += _commit_rows(partitions, size, repeat)
+    rows += _start_rows(repeat)
+    return rows
+
+
+def _row(name: str, unit: str, values: list[float]) -> Row:
+    return {
+        "name": name,
+        "unit": unit,
+        "value": statistics.median(values),
+        "low": min(values),
+        "high": max(values),
+    }
+
+
+@contextmanager
+def _directory(policy: FlushPolicy = FlushPolicy.OS) -> Iterator[DataDirectory]:
+    root = tempfile.mkdtemp(prefix="tidelog-bench-", dir=os.environ.get("TIDELOG_BENCH_DIR"))
+    directory = _open(root, policy)
+    try:
+        yield directory
+    finally:
+        directory.close()
+        shutil.rmtree(root)
+
+
+def _open(root: str, policy: FlushPolicy) -> DataDirectory:
+    config = StorageConfig(flush_policy=policy)
+    return DataDirectory.open(
+        LocalDisk(root), config, new_storage_uuid=b"bench storage id", now_ms=1
+    )
+
+
+def _logs(directory: DataDirectory, count: int) -> list[Log]:
+    return [
+        directory.open_partition(PartitionId(_TOPIC, number), "bench", LogConfig(), now_ms=1)
+        for number in range(count)
+    ]
+
+
+def _batch(size: int) -> bytes:
+    builder = BatchBuilder(64 * _MEBIBYTE)
+    builder.append(os.urandom(size), None, (), 1)
+    return builder.build()
+
+
+def _append_us(size: int) -> float:
+    """Microseconds an append, one to each of many partitions as in one produce request."""
+    content = _batch(size)
+    header = read_header(content)
+    with _directory() as directory:
+        logs = _logs(directory, 1000)
+        best = float("inf")
+        for _ in range(6):
+            begin = time.perf_counter()
+            for log in logs:
+                log.append(content, header, leader_epoch=0, now_ms=1)
+            best = min(best, time.perf_counter() - begin)
+        return best / len(logs) * 1e6
+
+
+def _append_rate() -> float:
+    content = _batch(_MEBIBYTE - 100)
+    header = read_header(content)
+    with _directory() as directory:
+        (log,) = _logs(directory, 1)
+        begin = time.perf_counter()
+        for _ in range(256):
+            log.append(content, header, leader_epoch=0, now_ms=1)
+        return log.size_bytes / (time.perf_counter() - begin) / 1e6
+
+
+def _read_rate() -> float:
+    content = _batch(10_000)
+    header = read_header(content)
+    with _directory() as directory:
+        (log,) = _logs(directory, 1)
+        for _ in range(20_000):
+            log.append(content, header, leader_epoch=0, now_ms=1)
+        begin = time.perf_counter()
+        offset = read = 0
+        while offset < log.log_end:
+            piece = log.read(offset, _MEBIBYTE, end=log.log_end)
+            read += len(piece)
+            offset += len(piece) // len(content)
+        return read / (time.perf_counter() - begin) / 1e6
+
+
+def _commit_rows(partitions: int, size: int, repeat: int) -> list[Row]:
+    """Bytes a second that are durable, by group commit and by the barest loop that could be.
+
+    The loop writes as many bytes a sync as the group commit had in its rounds; the group commit
+    has two requests of each partition waiting at any time.
+    """
+    ours, bare, cached = [], [], []
+    for _ in range(repeat):
+        rate, bytes_a_sync = asyncio.run(_group_commit_rate(partitions, size, FlushPolicy.COMMIT))
+        ours.append(rate)
+        bare.append(_bare_rate(bytes_a_sync))
+        cached.append(asyncio.run(_group_commit_rate(partitions, size, FlushPolicy.OS))[0])
+    what = f"{partitions} partitions, {size} B batches"
+    commit = _row(f"flush.policy=commit, {what}", "MB/s", ours)
+    reference = _row(f"append + fdatasync, as many bytes a sync, {what}", "MB/s", bare)
+    page_cache = _row(f"flush.policy=os, {what}", "MB/s", cached)
+    smaller = min(reference, page_cache, key=lambda row: float(row["value"]))
+    commit["ratio"] = commit["value"] / smaller["value"]
+    commit["ratio_to"] = smaller["name"]
+    return [commit, reference, page_cache]
+
+
+class _Producers:
+    """Two batches of each partition in flight: the next is appended when one is acknowledged."""
+
+    def __init__(self, directory: DataDirectory, partitions: int, size: int) -> None:
+        self.logs = _logs(directory, partitions)
+        self.content = _batch(size)
+        self.header = read_header(self.content)
+        self.rounds = 0
+        self.acknowledged = 0
+        self.begin = 0.0
+        self.done = asyncio.Event()
+        self.commit: GroupCommit | None = None
+
+    def send(self, log: Log) -> None:
+        assert self.commit is not None
+        log.append(self.content, self.header, leader_epoch=0, now_ms=1)
+        self.commit.mark_dirty(log)
+
+    def on_durable(self, log: Log, end: int) -> None:
+        count = end - log.high_watermark
+        log.high_watermark = end
+        self.acknowledged += count
+        if time.perf_counter() - self.begin > _COMMIT_SECONDS:
+            self.done.set()
+            return
+        for _ in range(count):
+            self.send(log)
+
+
+async def _group_commit_rate(
+    partitions: int, size: int, policy: FlushPolicy
+) -> tuple[float, float]:
+    """(MB/s, bytes a round)."""
+    loop = asyncio.get_running_loop()
+    with _directory(policy) as directory, ThreadPoolExecutor(4) as pool:
+        producers = _Producers(directory, partitions, size)
+        rounds = 0
+
+        def in_pool(job: Callable[[], list[OSError | None]]) -> Any:
+            return loop.run_in_executor(pool, job)
+
+        commit = GroupCommit(
+            directory, run_in_thread=in_pool, on_durable=producers.on_durable, on_fault=_fault
+        )
+        producers.commit = commit
+        runner = asyncio.create_task(commit.run())
+        producers.begin = time.perf_counter()
+        for log in producers.logs:
+            producers.send(log)
+            producers.send(log)
+        await producers.done.wait()
+        seconds = time.perf_counter() - producers.begin
+        rounds = commit.rounds
+        await commit.drain()
+        runner.cancel()
+        total = producers.acknowledged * len(producers.content)
+        return total / seconds / 1e6, total / max(rounds, 1)
+
+
+def _fault(log: Log, error: OSError) -> None:
+    raise RuntimeError(f"{log}: {error}")
+
+
+def _bare_rate(bytes_a_sync: float) -> float:
+    root = tempfile.mkdtemp(prefix="tidelog-bench-", dir=os.environ.get("TIDELOG_BENCH_DIR"))
+    content = os.urandom(max(int(bytes_a_sync), 1))
+    descriptor = os.open(f"{root}/file", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    written = 0
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < _COMMIT_SECONDS:
+        written += os.write(descriptor, content)
+        os.fdatasync(descriptor)
+    seconds = time.perf_counter() - begin
+    os.close(descriptor)
+    shutil.rmtree(root)
+    return written / seconds / 1e6
+
+
+def _start_rows(repeat: int) -> list[Row]:
+    """How long 100 partitions take to open, after a clean stop and after kill -9."""
+    clean, killed = [], []
+    content = _batch(10_000)
+    header = read_header(content)
+    for _ in range(repeat):
+        root = tempfile.mkdtemp(prefix="tidelog-bench-", dir=os.environ.get("TIDELOG_BENCH_DIR"))
+        directory = _open(root, FlushPolicy.COMMIT)
+        for log in _logs(directory, 100):
+            for _ in range(100):
+                log.append(content, header, leader_epoch=0, now_ms=1)
+        directory.close()
+        clean.append(_open_ms(root))
+        # The directory was opened, and not closed: as after a kill.
+        killed.append(_open_ms(root))
+        shutil.rmtree(root)
+    return [
+        _row("start with 100 partitions, 100 MB, after a clean stop", "ms", clean),
+        _row("start with 100 partitions, 100 MB, after kill -9", "ms", killed),
+    ]
+
+
+def _open_ms(root: str) -> float:
+    begin = time.perf_counter()
+    directory = _open(root, FlushPolicy.COMMIT)
+    _logs(directory, 100)
+    milliseconds = (time.perf_counter() - begin) * 1e3
+    directory.abandon()
+    return milliseconds
