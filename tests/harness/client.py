@@ -236,6 +236,14 @@ class FetchStreamClient:
         (answer,) = (await self.answer()).partitions
         return answer
 
+    async def take(self, count: int) -> list[fetch_pb2.PartitionRecords]:
+        """The next answers of partitions, exactly so many, in one message or in several."""
+        taken: list[fetch_pb2.PartitionRecords] = []
+        while len(taken) < count:
+            taken += (await self.answer()).partitions
+        assert len(taken) == count, f"{len(taken)} came where {count} were expected"
+        return taken
+
     async def finish(self) -> list[fetch_pb2.FetchStreamResponse]:
         """Half-closes; what came before the broker ended the stream too."""
         await self.call.done_writing()

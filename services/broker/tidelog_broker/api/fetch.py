@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidRequest, TidelogError, UnknownTopic
-from tidelog.model import TopicId
+from tidelog.model import NO_LEADER_EPOCH, TopicId
 from tidelog.wire.v1 import fetch_pb2
 from tidelog_broker.partition.partition import Partition
 from tidelog_runtime.wire_errors import to_wire
@@ -30,6 +30,12 @@ def check_partition_count(broker: Broker, count: int) -> None:
             f"{count} partitions in one fetch are more than the"
             f" {broker.limits.fetch_partitions_max} that this broker takes"
         )
+
+
+def answer_bytes_max(broker: Broker, options: fetch_pb2.FetchOptions, default: int) -> int:
+    """How large one answer may grow; its first batch comes however large it is."""
+    wanted = options.max_bytes if options.max_bytes > 0 else default
+    return min(wanted, broker.limits.fetch_bytes_max)
 
 
 def known_epoch_of(item: fetch_pb2.FetchPartition) -> int | None:
@@ -56,7 +62,7 @@ def fill_divergence(
     answer: fetch_pb2.PartitionRecords, partition: Partition, item: fetch_pb2.FetchPartition
 ) -> bool:
     """Tells a reader that its log and this one parted, if they did."""
-    if not item.HasField("last_fetched_epoch"):
+    if not item.HasField("last_fetched_epoch") or item.last_fetched_epoch == NO_LEADER_EPOCH:
         return False
     divergence = partition.divergence(item.fetch_offset, item.last_fetched_epoch)
     if divergence is None:
@@ -109,8 +115,8 @@ class LongPoll:
         options = self._request.options
         self._stop_waiting()
         response = fetch_pb2.FetchResponse()
-        left = options.max_bytes or self._broker.limits.fetch_bytes_max
-        left = min(left, self._broker.limits.fetch_bytes_max)
+        limits = self._broker.limits
+        left = bytes_max = answer_bytes_max(self._broker, options, limits.fetch_bytes_max)
         read_bytes = 0
         urgent = not self._request.partitions
         for item in self._request.partitions:
@@ -130,7 +136,7 @@ class LongPoll:
             urgent = urgent or answer.HasField("diverging_epoch")
             read_bytes += records
             left -= records
-        return response, urgent or read_bytes >= max(1, options.min_bytes)
+        return response, urgent or read_bytes >= max(1, min(options.min_bytes, bytes_max))
 
     def _read(
         self, item: fetch_pb2.FetchPartition, answer: fetch_pb2.PartitionRecords, left: int
@@ -144,7 +150,8 @@ class LongPoll:
         self._waits_for.append(partition)
         if left <= 0:
             return 0
-        max_bytes = min(item.max_bytes or PARTITION_BYTES_DEFAULT, left)
+        wanted = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
+        max_bytes = min(wanted, left)
         records, _ = partition.read(item.fetch_offset, max_bytes, known_epoch_of(item))
         answer.records = records
         return len(records)

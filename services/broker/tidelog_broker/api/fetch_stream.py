@@ -9,7 +9,7 @@ no credit covers, but one batch always goes out while any credit is left, howeve
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.wire.v1 import fetch_pb2
 from tidelog_broker.api.fetch import (
     PARTITION_BYTES_DEFAULT,
+    answer_bytes_max,
     check_partition_count,
     fill_divergence,
     fill_watermarks,
@@ -45,7 +46,7 @@ class FetchSession:
         self.number = item.session
         self.offset = item.fetch_offset
         self.known_epoch = known_epoch_of(item)
-        self.max_bytes = item.max_bytes or PARTITION_BYTES_DEFAULT
+        self.max_bytes = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
 
     def on_commit(self) -> None:
         """The partition has more to read, or has failed: this session has its turn again."""
@@ -61,9 +62,10 @@ class FetchStream:
         self._options = fetch_pb2.FetchOptions()
         self._credit_bytes = 0
         self._sessions: dict[int, FetchSession] = {}
-        self._ready: deque[FetchSession] = deque()
+        self._ready: OrderedDict[FetchSession, None] = OrderedDict()
         self._refusals: deque[fetch_pb2.PartitionRecords] = deque()
         self._changed = asyncio.Event()
+        self._told = asyncio.Event()
         self._client_done = False
         self._failure: TidelogError | None = None
 
@@ -96,7 +98,7 @@ class FetchStream:
     def make_ready(self, session: FetchSession) -> None:
         """Puts a session in line."""
         if self._sessions.get(session.number) is session:
-            self._ready.append(session)
+            self._ready[session] = None
             self._changed.set()
 
     # ------------------------------------------------------------------ what the client says
@@ -106,11 +108,18 @@ class FetchStream:
             async for request in requests:
                 self._take(request)
                 self._changed.set()
+                await self._wait_until_told()
         except TidelogError as error:
             self._failure = error
         finally:
             self._client_done = True
             self._changed.set()
+
+    async def _wait_until_told(self) -> None:
+        """Stops reading while a client that asks for what it can't have doesn't read why."""
+        while len(self._refusals) > self._broker.limits.fetch_partitions_max:
+            self._told.clear()
+            await self._told.wait()
 
     def _take(self, request: fetch_pb2.FetchStreamRequest) -> None:
         if request.HasField("options"):
@@ -130,6 +139,7 @@ class FetchStream:
         session = self._sessions.pop(number, None)
         if session is not None:
             session.partition.forget_reader(session)
+            self._ready.pop(session, None)
 
     def _start(self, item: fetch_pb2.FetchPartition) -> None:
         self._end(item.session)
@@ -146,7 +156,7 @@ class FetchStream:
             return
         session = FetchSession(self, item, partition)
         self._sessions[item.session] = session
-        self._ready.append(session)
+        self._ready[session] = None
 
     def _refuse(
         self,
@@ -171,8 +181,10 @@ class FetchStream:
         while not self._client_done:
             self._changed.clear()
             filled += self._fill(response, self._response_bytes_max() - filled)
-            if filled >= max(1, self._options.min_bytes) or self._refusals:
+            if filled >= self._enough_bytes() or self._refusals:
                 break
+            if filled and self._credit_bytes <= 0:
+                break  # the client has to speak first: nothing can be added to this answer
             if filled and deadline is None:
                 deadline = loop.time() + self._options.max_wait_ms / 1000
             try:
@@ -182,19 +194,21 @@ class FetchStream:
                 break
         while self._refusals:
             response.partitions.append(self._refusals.popleft())
+        self._told.set()
         return response if response.partitions else None
 
     def _response_bytes_max(self) -> int:
-        ceiling = self._broker.limits.fetch_bytes_max
-        return min(self._options.max_bytes or PARTITION_BYTES_DEFAULT, ceiling)
+        return answer_bytes_max(self._broker, self._options, PARTITION_BYTES_DEFAULT)
+
+    def _enough_bytes(self) -> int:
+        """What is worth an answer: what the client asks for, as far as an answer can hold it."""
+        return max(1, min(self._options.min_bytes, self._response_bytes_max()))
 
     def _fill(self, response: fetch_pb2.FetchStreamResponse, room_bytes: int) -> int:
         """Reads from ready sessions in turn while there is credit and room; the bytes read."""
         filled = 0
         while self._ready and self._credit_bytes > 0 and filled < room_bytes:
-            session = self._ready.popleft()
-            if self._sessions.get(session.number) is not session:
-                continue  # stopped or started anew since it became ready
+            session, _ = self._ready.popitem(last=False)
             read_bytes = self._read(session, response, room_bytes - filled)
             filled += read_bytes
             self._credit_bytes -= read_bytes
@@ -218,7 +232,7 @@ class FetchStream:
         fill_watermarks(answer, partition)
         answer.records = records
         session.offset = next_offset
-        self._ready.append(session)
+        self._ready[session] = None
         return len(records)
 
 

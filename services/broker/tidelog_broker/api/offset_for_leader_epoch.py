@@ -30,9 +30,7 @@ async def offset_for_leader_epoch(
             partition.core.check_leader(
                 item.current_leader_epoch if item.HasField("current_leader_epoch") else None
             )
-            answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(
-                item.leader_epoch
-            )
+            answer.leader_epoch, answer.end_offset = partition.end_of_epoch(item.leader_epoch)
         except TidelogError as error:
             answer.error.CopyFrom(to_wire(error))
     return response

@@ -209,12 +209,17 @@ class Partition:
             offset = header.next_offset
         return records, offset
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above this one and where it ends; (-1, -1) where there is none."""
+        return self.log.end_offset_for_epoch(min(epoch, self.log.latest_epoch))
+
     def divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Where the reader's log and this one part: (epoch, its end); None if they agree."""
-        epoch, end = self.log.end_offset_for_epoch(last_fetched_epoch)
+        epoch, end = self.end_of_epoch(last_fetched_epoch)
         if epoch == last_fetched_epoch and end >= offset:
             return None
-        return epoch, end
+        # Nothing in common: what there is to read begins with the log.
+        return epoch, max(end, self.log.log_start)
 
     def call_on_commit(self, reader: Reader) -> None:
         """Calls `reader` once, when the high watermark moves next."""
