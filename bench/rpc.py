@@ -53,7 +53,9 @@ class Session:
         self.channel = grpc.aio.insecure_channel(server.address, options=CHANNEL_OPTIONS)
         self.broker = broker_pb2_grpc.BrokerStub(self.channel)
 
-    async def create(self, topic: str, partitions: int) -> None:
+    async def create(
+        self, topic: str, partitions: int, *, retention_bytes: int = 512 * MIB
+    ) -> None:
         """Makes a topic, unless the server keeps none."""
         if self.server.name == "bare":
             return
@@ -61,7 +63,7 @@ class Session:
         new = admin_pb2.NewTopic(
             name=topic,
             partitions=partitions,
-            configs={"max.message.bytes": str(8 * MIB), "retention.bytes": str(512 * MIB)},
+            configs={"max.message.bytes": str(8 * MIB), "retention.bytes": str(retention_bytes)},
         )
         answer = await admin.CreateTopics(admin_pb2.CreateTopicsRequest(topics=[new]))
         assert not answer.topics[0].HasField("error"), answer.topics[0].error
