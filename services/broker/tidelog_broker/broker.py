@@ -72,6 +72,8 @@ FETCH_PARTITIONS_MAX: Final = 10_000
 STOP_GRACE_S: Final = 2.0
 #: Threads that sync files and write checkpoints.
 SYNC_THREADS: Final = 4
+PORT_MAX: Final = 65_535
+PORT_DIGITS_MAX: Final = 5
 
 Progress = Callable[[RecoveryProgress], None]
 
@@ -380,5 +382,7 @@ def dialled(address: str) -> tuple[str, int] | None:
     """Host and port of what a client says it dialled; None where it makes no sense."""
     host, separator, port = address.rpartition(":")
     if not separator or not host or not port.isascii() or not port.isdigit():
+        return None
+    if len(port) > PORT_DIGITS_MAX or int(port) > PORT_MAX:
         return None
     return host.removeprefix("[").removesuffix("]"), int(port)

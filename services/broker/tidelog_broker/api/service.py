@@ -58,6 +58,9 @@ CLIENT_ID_KEY: Final = "tidelog-client-id"
 PROTOCOL_KEY: Final = "tidelog-protocol"
 #: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
 ERROR_KEY: Final = "tidelog-error-bin"
+#: What of an error goes into trailing metadata: clients take 8 KiB of all of it together.
+ERROR_TEXT_LENGTH_MAX: Final = 1_000
+VERSION_DIGITS_MAX: Final = 9
 
 
 def status_for(error: Exception) -> grpc.StatusCode:
@@ -92,7 +95,7 @@ class Calls:
         client_id = ""
         for key, value in context.invocation_metadata() or ():
             if key == CLIENT_ID_KEY:
-                client_id = value if isinstance(value, str) else value.decode()
+                client_id = _text(value)
             elif key == PROTOCOL_KEY:
                 _check_protocol_header(value, client_id)
         return Caller(self._principal, client_id, context.peer())
@@ -147,13 +150,26 @@ class Calls:
 
     async def _abort(self, context: Context, code: grpc.StatusCode, error: Exception) -> None:
         wire = to_wire(error)
+        wire.message = _shortened(wire.message)
+        wire.cause = _shortened(wire.cause)
         logger.debug("a call was refused: %s", error)
-        await context.abort(code, str(error), ((ERROR_KEY, wire.SerializeToString()),))
+        trailing = ((ERROR_KEY, wire.SerializeToString()),)
+        await context.abort(code, _shortened(str(error)), trailing)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= ERROR_TEXT_LENGTH_MAX:
+        return text
+    return f"{text[:ERROR_TEXT_LENGTH_MAX]}..."
 
 
 def _check_protocol_header(value: str | bytes, client_id: str) -> None:
-    text = value if isinstance(value, str) else value.decode(errors="replace")
-    if not text.isascii() or not text.isdigit():
+    text = _text(value)
+    if not text.isascii() or not text.isdigit() or len(text) > VERSION_DIGITS_MAX:
         raise UnsupportedVersion(f"Metadata {PROTOCOL_KEY}={text!r} is no protocol version")
     check_protocol(int(text), int(text), f"Client {client_id!r}")
 
