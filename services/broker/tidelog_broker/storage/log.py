@@ -22,7 +22,7 @@ from tidelog.errors import (
     StorageError,
 )
 from tidelog.records.batch import BatchHeader, assigned_prefix
-from tidelog_broker.storage import log_cutting, log_times
+from tidelog_broker.storage import damage, log_cutting, log_times, scrubbing
 from tidelog_broker.storage.journal import CUT, ENDS, RESET, STARTS
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.log_reader import LogReader
@@ -356,6 +356,26 @@ class Log(LogState):
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
         self.size_bytes -= log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms)
+
+    def scrub(self, offset: int, max_bytes: int) -> int | None:
+        """Check about `max_bytes` of the log from `offset` on; where to go on, None at its end.
+
+        What is damaged is refused to readers from now on; `damaged_ranges` has it.
+        """
+        body = self.body()
+        offset = max(offset, self.log_start)
+        if offset >= self.durable_end:
+            return None
+        try:
+            following, found = scrubbing.scrub(body, offset, max_bytes, self.log_end)
+            if found:
+                body.hints.clear()
+                body.damaged_ranges = sorted({*body.damaged_ranges, *found})
+                damage.write(self._volume.disk, body.folder, body.damaged_ranges)
+                self.evidence_intact = False
+        except OSError as error:
+            raise StorageError(f"{self} could not be read", cause=str(error)) from error
+        return following if following < self.durable_end else None
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that were silent for too long; how many that were."""
