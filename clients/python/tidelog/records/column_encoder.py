@@ -31,6 +31,9 @@ _WINDOW_BYTES: Final = 16 * 1024 * 1024
 _NO_HEADERS: Final = 0
 _NO_ATTRIBUTES: Final = 0
 _NULL_LENGTH: Final = 1
+#: Rows laid out alike are written together, unless that changes too often to be worth it.
+_FEW_LAYOUTS: Final = 8
+_ROWS_A_LAYOUT: Final = 256
 _NOTHING: Final = pa.scalar(b"", LARGE_BINARY)
 
 
@@ -85,7 +88,7 @@ class ColumnEncoder:
         timestamp, count = self.rows.timestamp, self.rows.count
         most = max(1, min(count, limit_bytes // SMALLEST_RECORD_BYTES))
         span = timestamp.max() - timestamp.min()
-        widest = _widths(np.array([span << 1, most << 1], np.int64)).sum()
+        widest = np.sum(_widths(np.array([span << 1])) + _widths(np.array([most << 1])))
         length = 1 + widest + self.payload_bytes
         size = np.cumsum(length + _widths(length << 1))
         room = limit_bytes - HEADER_BYTES
@@ -154,13 +157,14 @@ def _zigzag(number: Numbers) -> Numbers:
     return (number << 1) ^ (number >> 63)
 
 
-def _widths(number: Numbers) -> Numbers:
-    """How many bytes each varint takes, for numbers that have their zigzag."""
-    width = np.ones(len(number), np.int64)
-    largest, step = int(number.max()), 1 << 7
-    while step <= largest:
-        width += number >= step
-        step <<= 7
+def _widths(number: Numbers) -> Numbers | int:
+    """How many bytes each varint takes, for numbers with their zigzag; one number if all alike."""
+    narrowest, widest = (max(1, -(-int(n).bit_length() // 7)) for n in (number.min(), number.max()))
+    if narrowest == widest:
+        return narrowest
+    width = np.full(len(number), narrowest, np.int64)
+    for step in range(narrowest, widest):
+        width += number >= 1 << (7 * step)
     return width
 
 
@@ -173,23 +177,40 @@ def _varint_column(fields: Sequence[Numbers | int], count: int) -> Any:
     places = np.zeros(count + 1, np.int64)
     np.cumsum(np.broadcast_to(sum(widths), count), out=places[1:])
     octets = np.zeros(int(places[-1]), np.uint8)
-    place = places[:-1].copy()
-    for field, width in zip(fields, widths, strict=True):
-        if not isinstance(field, int):
-            _put(octets, place, field, np.asarray(width))
-        elif field:
-            octets[place] = field
-        place += width
+    changes = [np.flatnonzero(np.diff(width)) + 1 for width in widths if not isinstance(width, int)]
+    cuts = np.unique(np.concatenate([np.array([0, count]), *changes])).tolist()
+    if len(cuts) <= _FEW_LAYOUTS + count // _ROWS_A_LAYOUT:
+        for first, last in pairwise(cuts):
+            rows = slice(first, last)
+            room = octets[places[first] : places[last]].reshape(last - first, -1)
+            some = [field if isinstance(field, int) else field[rows] for field in fields]
+            _fill(room, some, [w if isinstance(w, int) else int(w[first]) for w in widths])
+    else:
+        place = places[:-1].copy()
+        for field, width in zip(fields, widths, strict=True):
+            _scatter(octets, place, field, np.broadcast_to(width, count))
+            place += width
     buffers = [None, pa.py_buffer(places), pa.py_buffer(octets)]
     return pa.Array.from_buffers(LARGE_BINARY, count, buffers)
 
 
-def _put(octets: Bytes, place: Numbers, number: Numbers, width: Numbers) -> None:
-    """Write varints of the given widths at their places."""
-    narrowest, widest = int(width.min()), int(width.max())
-    for index in range(widest):
-        rows = slice(None) if index < narrowest else np.flatnonzero(width > index)
-        byte = (number[rows] >> (7 * index)) & 127
-        if index < widest - 1:
-            byte |= (width[rows] > index + 1).astype(np.int64) << 7
-        octets[place[rows] + index] = byte
+def _fill(room: Bytes, fields: Sequence[Numbers | int], widths: list[int]) -> None:
+    """Write the varints of rows that are all laid out alike, column by column."""
+    at = 0
+    for field, width in zip(fields, widths, strict=True):
+        for index in range(width):
+            octet = field if isinstance(field, int) else (field >> (7 * index)).astype(np.uint8)
+            room[:, at] = octet if index == width - 1 else octet | np.uint8(128)
+            at += 1
+
+
+def _scatter(octets: Bytes, place: Numbers, field: Numbers | int, width: Numbers) -> None:
+    """Write varints of any widths at their places."""
+    if isinstance(field, int):
+        octets[place] = field
+        return
+    for index in range(int(width.max())):
+        rows = np.flatnonzero(width > index)
+        octet = (field[rows] >> (7 * index)).astype(np.uint8) & 127
+        octet |= (width[rows] > index + 1).astype(np.uint8) << 7
+        octets[place[rows] + index] = octet
