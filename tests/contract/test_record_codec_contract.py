@@ -145,6 +145,20 @@ def test_runs_of_equal_records(codec: Twin, count: int) -> None:
     assert {r.timestamp for r in records} == {NOW}
 
 
+@pytest.mark.parametrize("step", [1, 2, 50, -1, -3])
+@pytest.mark.parametrize("stays", [1, 7, 100])
+def test_runs_of_equal_records_in_time(codec: Twin, step: int, stays: int) -> None:
+    stamps = [NOW + index // stays * step for index in range(9_000)]
+    builder = codec.builder.BatchBuilder(1 << 26)
+    values = [b"%08d" % index for index in range(9_000)]
+    keys = [b"key"] * 9_000
+    assert builder.extend(values, NOW, keys=keys, timestamps=stamps) == 9_000
+    records = codec.decoder.decode_records(builder.build(), "t", 0, start_offset=4_000)
+    assert [r.timestamp for r in records] == stamps[4_000:]
+    assert [(r.key, r.value) for r in records] == [(b"key", value) for value in values[4_000:]]
+    assert [r.offset for r in records] == list(range(4_000, 9_000))
+
+
 def test_several_batches_from_an_offset_on(codec: Twin) -> None:
     stored = b""
     for base in (0, 150, 300):

@@ -8,7 +8,7 @@ is left to the general way, which also has the words for errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
@@ -79,26 +79,25 @@ def _append_run(records: list[Record], body: BatchBody, run: range) -> bool:
     header, data = body.header, body.data
     _, after = read_varint(data, run.start)
     place = after - run.start + 1
-    stamps = column(data, run, place)
-    first_delta, after = read_varint(data, run.start + place + 1)
+    stamps = _stamps(data, run, place, header.base_timestamp)
+    if stamps is None:
+        return False
+    timestamps, place = stamps
+    first_delta, after = read_varint(data, run.start + place)
     offset = header.base_offset + first_delta
     last_delta = first_delta + len(run) - 1
     if (
-        not stamps.isascii()
-        or not body.previous_delta < first_delta <= last_delta <= header.last_offset_delta
+        not body.previous_delta < first_delta <= last_delta <= header.last_offset_delta
         or offset < body.wanted_offset
-        or not _counts_on(data, run, place + 1, first_delta)
+        or not _counts_on(data, run, place, first_delta)
     ):
         return False
     layout = equal_lengths(data, run, after - run.start)
     if layout is None:
         return False
     key_start, key_bytes, value_start, value_bytes = layout
-    timestamps: Iterable[int] = repeat(header.max_timestamp)
-    if not header.attributes & LOG_APPEND_TIME_BIT:
-        base = header.base_timestamp
-        known = {stamp: base + ((stamp >> 1) ^ -(stamp & 1)) for stamp in set(stamps)}
-        timestamps = map(known.__getitem__, stamps)
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        timestamps = repeat(header.max_timestamp)
     records.extend(
         map(
             Record,
@@ -112,6 +111,29 @@ def _append_run(records: list[Record], body: BatchBody, run: range) -> bool:
     )
     body.start, body.previous_delta = run.stop, last_delta
     return True
+
+
+def _stamps(data: bytes, run: range, place: int, base: int) -> tuple[Iterable[int], int] | None:
+    """The timestamps of a run and the place after them; None where a delta takes three bytes."""
+    first = column(data, run, place)
+    if first.isascii():
+        return _each(first, 0, base), place + 1
+    second = column(data, run, place + 1)
+    if not second.isascii() or min(first) < 128:
+        return None
+    if second.count(second[:1]) == len(run):
+        return _each(first, (second[0] << 7) - 128, base), place + 2
+    numbers = [low + (high << 7) - 128 for low, high in zip(first, second, strict=True)]
+    return _each(numbers, 0, base), place + 2
+
+
+def _each(numbers: Sequence[int], above: int, base: int) -> Iterable[int]:
+    """Numbers with their zigzag, `above` added, as distances from a base."""
+    known = {
+        number: base + (((number + above) >> 1) ^ -((number + above) & 1))
+        for number in set(numbers)
+    }
+    return map(known.__getitem__, numbers)
 
 
 def _payloads(data: bytes, run: range, place: int, size: int) -> Iterable[bytes | None]:
