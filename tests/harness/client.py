@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from grpc.aio import EOF
+from grpc.aio import EOF, AioRpcError
 
 from tidelog.channel_grpc import grpc_channel_factory
 from tidelog.records.decoder import decode_records
@@ -56,6 +56,14 @@ def produce_request(
     return produce_pb2.ProduceRequest(
         correlation_id=correlation_id, acks=acks, timeout_ms=timeout_ms, partitions=batches
     )
+
+
+def error_of(refusal: AioRpcError) -> common_pb2.Error:
+    """What the broker says of a call that it refused as a whole."""
+    trailing = dict(refusal.trailing_metadata() or ())
+    content = trailing["tidelog-error-bin"]
+    assert isinstance(content, bytes)
+    return common_pb2.Error.FromString(content)
 
 
 class Client:

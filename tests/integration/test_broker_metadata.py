@@ -10,6 +10,7 @@ import pytest
 from grpc.aio import AioRpcError, Metadata
 from storage_kit.batches import batch
 
+from harness.client import error_of
 from harness.nodes import LiveNode, on_node, run_on_node
 from tidelog.version import __version__
 from tidelog.wire.v1 import (
@@ -85,8 +86,7 @@ def test_the_protocol_header_is_checked_on_every_call(tmp_path: Path, version: s
             await node.client.broker.Metadata(metadata_pb2.MetadataRequest(), metadata=headers)
         assert raised.value.code() == grpc.StatusCode.FAILED_PRECONDITION
         assert "protocol" in (raised.value.details() or "")
-        trailing = dict(raised.value.trailing_metadata() or ())
-        wire = common_pb2.Error.FromString(trailing["tidelog-error-bin"])  # type: ignore[arg-type]
+        wire = error_of(raised.value)
         assert wire.code == common_pb2.UNSUPPORTED_VERSION
         stream = node.client.broker.ProduceStream(metadata=headers)
         assert await stream.code() == grpc.StatusCode.FAILED_PRECONDITION

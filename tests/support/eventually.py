@@ -6,8 +6,9 @@ turns a wait that would never end into a failure that says what was waited for.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 Seen = TypeVar("Seen")
@@ -33,3 +34,23 @@ def eventually(
                 f"{wanted} did not come within {deadline_seconds} s: last {seen!r}"
             )
         time.sleep(POLL_INTERVAL_SECONDS)
+
+
+async def eventually_async(
+    predicate: Callable[[], Awaitable[Seen]],
+    deadline_seconds: float = 60.0,
+    *,
+    waiting_for: str = "",
+) -> Seen:
+    """The same for a predicate that has to be awaited."""
+    give_up_at = time.monotonic() + deadline_seconds
+    while True:
+        seen = await predicate()
+        if seen:
+            return seen
+        if time.monotonic() >= give_up_at:
+            wanted = waiting_for or getattr(predicate, "__name__", "the condition")
+            raise AssertionError(
+                f"{wanted} did not come within {deadline_seconds} s: last {seen!r}"
+            )
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)

@@ -125,6 +125,7 @@ class Broker:
         self._commits: GroupCommit | None = None
         self._servers: list[RunningServer] = []
         self._lease_id: LeaseId | None = None
+        self._knows_partitions = False
 
     # ------------------------------------------------------------------ what handlers ask
 
@@ -163,6 +164,14 @@ class Broker:
     def internal_port(self) -> int:
         """Where the services of the cluster connect."""
         return self._servers[1].port
+
+    def check_open(self) -> None:
+        """Refuses calls while the broker stops, and while it doesn't know its partitions yet."""
+        self.stopping.check()
+        if not self._knows_partitions:
+            raise LeaderNotAvailable(
+                f"Broker {self.broker_id} is starting", hint="Ask again in a moment"
+            )
 
     def endpoints(self, dialled_address: str) -> list[common_pb2.BrokerEndpoint]:
         """Where clients reach each broker.
@@ -213,6 +222,7 @@ class Broker:
             await self._open_listeners()
             await self._register()
             self.assignments.begin(self.directory, self._group_commit)
+            self._knows_partitions = True
             self._background.spawn("assignments", self.assignments.follow())
             self._background.spawn("checkpoints", self._checkpoint_forever())
             self._background.spawn("retention", self._retain_forever())

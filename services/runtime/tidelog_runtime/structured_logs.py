@@ -47,8 +47,8 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **_fields_of(record),
         }
+        event = event | _fields_of(record) | event
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
         return json.dumps(event, default=str)

@@ -21,7 +21,14 @@ from tidelog.errors import (
     TidelogError,
     UnsupportedVersion,
 )
-from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, fetch_pb2, metadata_pb2
+from tidelog.wire.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
+    broker_pb2,
+    broker_pb2_grpc,
+    fetch_pb2,
+    metadata_pb2,
+)
 from tidelog_broker.api.admin import create_partitions, create_topics, delete_topics
 from tidelog_broker.api.admin_configs import alter_configs, describe_configs
 from tidelog_broker.api.caller import Caller
@@ -51,8 +58,9 @@ Response = TypeVar("Response")
 #: grpc.aio's context, or the simulated network's.
 Context = Any
 
-BROKER_SERVICE: Final = "tidelog.wire.v1.Broker"
-ADMIN_SERVICE: Final = "tidelog.wire.v1.Admin"
+#: Asked of the schema itself, which is what reflection tells of it.
+BROKER_SERVICE: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"].full_name
+ADMIN_SERVICE: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
 #: Metadata a client sends with each call and stream.
 CLIENT_ID_KEY: Final = "tidelog-client-id"
 PROTOCOL_KEY: Final = "tidelog-protocol"
@@ -112,7 +120,7 @@ class Calls:
         started = asyncio.get_running_loop().time()
         code = grpc.StatusCode.CANCELLED
         try:
-            self.broker.stopping.check()
+            self.broker.check_open()
             response = await handler(self.broker, self.caller(context), request)
             code = grpc.StatusCode.OK
             return response
@@ -131,7 +139,7 @@ class Calls:
         started = asyncio.get_running_loop().time()
         code = grpc.StatusCode.CANCELLED
         try:
-            self.broker.stopping.check()
+            self.broker.check_open()
             async for response in responses(self.caller(context)):
                 yield response
             code = grpc.StatusCode.OK
