@@ -356,6 +356,9 @@ class Log(LogState):
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
         self.size_bytes -= log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms)
+        # What was dropped before it was synced needs no sync, and its file has gone.
+        first = body.segments[0].base_offset if body.segments else self.log_end
+        self._unsynced = [kept for kept in self._unsynced if kept.base_offset >= first]
 
     def scrub(self, offset: int, max_bytes: int) -> int | None:
         """Check about `max_bytes` of the log from `offset` on; where to go on, None at its end.
