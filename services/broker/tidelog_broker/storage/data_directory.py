@@ -54,6 +54,8 @@ class DataDirectory:
         self._logs_found = 0
         self._logs_recovered = 0
         self._deletions = 0
+        #: Partitions whose folders an attempt may have made whose names it did not sync.
+        self._half_made: set[PartitionId] = set()
         self.config = config
         self.storage_uuid = b""
         #: Whether the last process to use the directory stopped cleanly.
@@ -215,6 +217,9 @@ class DataDirectory:
         clean_state = self._clean_states.pop(partition_id, None)
         try:
             self._write_topic_name(partition_id.topic_id, topic_name)
+            if partition_id in self._half_made:
+                self._disk.sync_directory(names.topic_folder(partition_id.topic_id))
+                self._disk.sync_directory(names.TOPICS)
             if clean_state is not None:
                 log.trust(clean_state, log_start)
             elif self._is_known(partition_id):
@@ -226,7 +231,9 @@ class DataDirectory:
                     # Without this a crash would delete the new partition for the old one.
                     self._journal.sync()
         except OSError as error:
+            self._half_made.add(partition_id)
             raise StorageError(f"{log} could not be opened", cause=str(error)) from error
+        self._half_made.discard(partition_id)
         self._logs[partition_id] = log
         return log
 

@@ -279,7 +279,14 @@ class Recovery:
         self, segment: Segment, reader: BatchReader, position: int, following: int | None
     ) -> int | None:
         """Note a damaged range; where to read on, or None when the log ends with it."""
-        resumed = reader.next_batch(position, self._next_offset, self._durable)
+        header = reader.batch_at(position)
+        # A good batch behind a gap is where to go on; any other one here is what does not fit.
+        begin = (
+            position
+            if header is not None and header.base_offset > self._next_offset
+            else (position + 1)
+        )
+        resumed = reader.next_batch(begin, self._next_offset, self._durable)
         if resumed is not None:
             resume_position, header = resumed
             self._add_damage(header.base_offset, segment, position, resume_position)

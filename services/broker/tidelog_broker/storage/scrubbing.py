@@ -36,7 +36,8 @@ def scrub(
             position += 12 + header.batch_length
             expected = header.base_offset + header.last_offset_delta + 1
             continue
-        resumed = reader.next_batch(position, expected, segment_end - 1)
+        begin = position if header is not None and header.base_offset > expected else position + 1
+        resumed = reader.next_batch(begin, expected, segment_end - 1)
         end_position = segment.size if resumed is None else resumed[0]
         end_offset = segment_end if resumed is None else resumed[1].base_offset
         damaged = DamagedRange(expected, end_offset, segment.base_offset, position, end_position)
