@@ -1,0 +1,1 @@
+"""Reading topics: `Consumer` and `AsyncConsumer`, equal but for `await`."""

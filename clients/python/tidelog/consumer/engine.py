@@ -1,0 +1,243 @@
+"""The consumer behind both faces of it: assignment, seeks, questions. Runs on one event loop.
+
+`AsyncConsumer` calls it directly, `Consumer` from its own thread through a loop thread. Reading
+itself is not here but in `Reading`, so that records never cross a thread one by one. Invariant:
+whoever calls this has settled the reading before, and positions are changed nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tidelog.channel import ChannelFactory
+from tidelog.consumer.fetched import Delivery
+from tidelog.consumer.fetcher import Fetcher
+from tidelog.consumer.fetching import Fetching, PartitionState
+from tidelog.consumer.offsets import OffsetLookup
+from tidelog.consumer.settings import ConsumerSettings
+from tidelog.consumer.start import Place, Start, Time, place_of, reset_policy, timestamp_of
+from tidelog.engine.cluster import Cluster
+from tidelog.engine.offsets import Found, OffsetQuestions
+from tidelog.errors import InvalidPartitions, InvalidRequest
+from tidelog.model import LATEST_TIMESTAMP, TopicId, TopicPartition
+
+#: What can be assigned: topics by name, or single partitions with a place for each.
+Assignable = str | Sequence[str] | Mapping[TopicPartition, Place] | Mapping[str, Start]
+
+
+class ConsumerEngine:
+    """See the module."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        settings: ConsumerSettings,
+        channel_factory: ChannelFactory,
+        on_delivery: Callable[[], None],
+        random_source: random.Random | None = None,
+    ) -> None:
+        chance = random_source or random.Random()
+        self.settings = settings
+        self.deliveries: deque[Delivery] = deque()
+        self.cluster = Cluster(
+            bootstrap,
+            channel_factory,
+            client_id=settings.client_id,
+            request_timeout_s=settings.request_timeout_ms / 1000,
+            random_source=chance,
+        )
+        self.fetching = Fetching(
+            self.deliveries,
+            reset_policy(settings.auto_offset_reset),
+            lambda: chance.uniform(0.8, 1.2),
+        )
+        self._questions = OffsetQuestions(self.cluster, settings.isolation_level)
+        self.lookup = OffsetLookup(
+            self._questions, _now_ms, timeout_s=settings.default_api_timeout_ms / 1000
+        )
+        self.fetcher = Fetcher(self.cluster, self.fetching, self.lookup, settings, on_delivery)
+        self._started = False
+
+    async def close(self) -> None:
+        """Ends every stream and connection."""
+        await self.fetcher.close()
+        await self.cluster.close()
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self.settings.default_api_timeout_ms / 1000
+
+    # ------------------------------------------------------------------ assignment
+
+    async def assign(
+        self,
+        wanted: Assignable,
+        start: Start | None,
+        partitions: Iterable[int] | None,
+        until: Start | None,
+    ) -> None:
+        """Reads these partitions from these places on, instead of what was read before."""
+        places = await self._places(wanted, start, partitions)
+        pinned = {
+            topic: (await self.cluster.topic(topic, deadline=self._deadline())).topic_id
+            for topic in dict.fromkeys(partition.topic for partition in places)
+        }
+        positions = await self.lookup.resolve(places, pinned)
+        ends: dict[TopicPartition, int] = {}
+        if until is not None:
+            ending = {partition: place_of(until, partition) for partition in places}
+            ends = await self.lookup.resolve(
+                {partition: place for partition, place in ending.items() if place is not None},
+                pinned,
+            )
+        self.fetching.assign(
+            PartitionState(name, pinned[name.topic], position, ends.get(name))
+            for name, position in positions.items()
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._started:
+            self._started = True
+            self.fetcher.start()
+        self.fetcher.changed()
+
+    async def _places(
+        self,
+        wanted: Assignable | Mapping[str, Start | None],
+        start: Start | None,
+        partitions: Iterable[int] | None,
+    ) -> dict[TopicPartition, Place]:
+        """Every partition that is wanted, with its place."""
+        places: dict[TopicPartition, Place] = {}
+        only = None if partitions is None else list(partitions)
+        if not isinstance(wanted, Mapping):
+            wanted = dict.fromkeys([wanted] if isinstance(wanted, str) else wanted, start)
+        for name, place in wanted.items():
+            if isinstance(name, TopicPartition):
+                places |= await self._places_of(name.topic, place, [name.partition])
+            else:
+                places |= await self._places_of(name, place, only)
+        for name in places:
+            view = await self.cluster.topic(name.topic, deadline=self._deadline())
+            self.cluster.leader(view, name.partition)
+        return places
+
+    async def _places_of(
+        self, topic: str, start: Start | None, only: list[int] | None
+    ) -> dict[TopicPartition, Place]:
+        if start is None:
+            raise InvalidRequest(
+                f"Where to begin reading {topic!r} is not said",
+                hint="Give start='earliest', 'latest', an offset, a datetime or a timedelta",
+            )
+        view = await self.cluster.topic(topic, deadline=self._deadline())
+        if only is None:
+            only = list(start) if isinstance(start, Mapping) else list(range(view.partition_count))
+        places = {}
+        for partition in only:
+            name = TopicPartition(topic, partition)
+            place = place_of(start, name)
+            if place is None:
+                raise InvalidPartitions(f"start says no place for partition {partition}")
+            places[name] = place
+        return places
+
+    async def unassign(self) -> None:
+        """Reads nothing any more."""
+        self.fetching.assign(())
+        self.fetcher.changed()
+
+    def states_of(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """The assigned partitions of these names; all without any."""
+        states = self.fetching.states
+        named = list(partitions)
+        for partition in named:
+            if partition not in states:
+                assigned = ", ".join(map(str, states)) or "nothing"
+                raise InvalidRequest(f"{partition} is not assigned", hint=f"Assigned is {assigned}")
+        return [states[partition] for partition in named] if named else list(states.values())
+
+    # ------------------------------------------------------------------ moving about
+
+    async def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Goes on at an offset."""
+        (state,) = self.states_of([partition])
+        if offset < 0:
+            raise InvalidRequest(f"The offset {offset} is negative")
+        self.fetching.seek(state, offset)
+        self.fetcher.changed()
+
+    async def seek_to(self, partitions: Iterable[TopicPartition], place: Place) -> None:
+        """Goes on at a place, in some or all partitions."""
+        states = self.states_of(partitions)
+        places = {state.name: place for state in states}
+        offsets = await self.lookup.resolve(places, self._pinned(states))
+        for state in states:
+            self.fetching.seek(state, offsets[state.name])
+        self.fetcher.changed()
+
+    async def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out nothing of some or all partitions."""
+        for state in self.states_of(partitions):
+            self.fetching.pause(state)
+        self.fetcher.changed()
+
+    async def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out again."""
+        for state in self.states_of(partitions):
+            self.fetching.resume(state)
+        self.fetcher.changed()
+
+    @staticmethod
+    def _pinned(states: Iterable[PartitionState]) -> dict[str, TopicId]:
+        return {state.name.topic: state.topic_id for state in states}
+
+    # ------------------------------------------------------------------ questions
+
+    async def named(
+        self, wanted: Iterable[TopicPartition | str], default: bool = True
+    ) -> list[TopicPartition]:
+        """Partitions, also all of a topic by its name; what is assigned without any."""
+        names: list[TopicPartition] = []
+        for name in wanted:
+            if isinstance(name, TopicPartition):
+                names.append(name)
+            else:
+                view = await self.cluster.topic(name, deadline=self._deadline())
+                names += [TopicPartition(name, number) for number in range(view.partition_count)]
+        return names or list(self.fetching.states)
+
+    async def offsets(
+        self, wanted: Iterable[TopicPartition | str], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        """Begin or end of logs."""
+        names = await self.named(wanted)
+        found = await self._ask(dict.fromkeys(names, timestamp_ms))
+        return {name: place.offset for name, place in found.items() if place is not None}
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, Time]) -> Found:
+        """The first record at or after each time."""
+        now_ms = _now_ms()
+        return await self._ask({name: timestamp_of(time, now_ms) for name, time in times.items()})
+
+    async def lag(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """How far each position is from the end of its log."""
+        ends = await self._ask(dict.fromkeys(positions, LATEST_TIMESTAMP))
+        return {
+            name: max(0, end.offset - positions[name])
+            for name, end in ends.items()
+            if end is not None
+        }
+
+    async def _ask(self, timestamps: Mapping[TopicPartition, int]) -> Found:
+        states = self.fetching.states
+        pinned = self._pinned(states[name] for name in timestamps if name in states)
+        return await self._questions.ask(timestamps, deadline=self._deadline(), pinned=pinned)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

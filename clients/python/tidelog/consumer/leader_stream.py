@@ -1,0 +1,65 @@
+"""One fetch stream: what is said to a leader, and what it pushes.
+
+The fetcher opens one for each leader. What is to be said gathers until the stream takes it, so that
+many small wishes are one message. Invariant: `run` ends only by an error, or by being cancelled;
+nothing it started outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+
+import grpc
+
+from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.connections import Connection
+from tidelog.errors import BrokerUnreachable
+from tidelog.wire.v1 import fetch_pb2
+
+OnResponse = Callable[[str, fetch_pb2.FetchStreamResponse], None]
+
+
+class LeaderStream:
+    """See the module."""
+
+    def __init__(self, address: str, options: fetch_pb2.FetchOptions) -> None:
+        self.address = address
+        self._next = fetch_pb2.FetchStreamRequest(options=options)
+        self._changed = asyncio.Event()
+
+    def grant(self, credit_bytes: int) -> None:
+        """Lets the leader push so many bytes more."""
+        self._next.credit_bytes += credit_bytes
+        self._changed.set()
+
+    def start(self, items: Iterable[fetch_pb2.FetchPartition]) -> None:
+        """Has partitions pushed."""
+        self._next.start.extend(items)
+        self._changed.set()
+
+    def stop(self, sessions: Iterable[int]) -> None:
+        """Ends sessions."""
+        self._next.stop.extend(sessions)
+        self._changed.set()
+
+    async def _requests(self) -> AsyncIterator[fetch_pb2.FetchStreamRequest]:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            request, self._next = self._next, fetch_pb2.FetchStreamRequest()
+            yield request
+
+    async def run(self, connection: Connection, on_response: OnResponse) -> None:
+        """Passes on what is pushed, until the stream breaks."""
+        call = connection.broker.FetchStream(self._requests(), metadata=connection.metadata)
+        try:
+            async for response in call:
+                if response.HasField("error"):
+                    raise error_of(response.error)
+                on_response(self.address, response)
+        except grpc.aio.AioRpcError as failure:
+            raise error_of_call(failure, self.address) from failure
+        finally:
+            call.cancel()
+        raise BrokerUnreachable(f"The broker at {self.address} has ended the fetch stream")
