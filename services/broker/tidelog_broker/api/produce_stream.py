@@ -46,6 +46,8 @@ class ProduceStream:
         self._outbox: deque[produce_pb2.ProduceResponse] = deque()
         self._sending = False
         self._sender: asyncio.Task[None] | None = None
+        #: Set once the stream is to end; before that nobody waits for `_changed`.
+        self._is_ending = False
         self._changed = asyncio.Event()
 
     async def run(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
@@ -53,10 +55,11 @@ class ProduceStream:
         reader = asyncio.get_running_loop().create_task(
             self._read(requests), name="produce-stream-requests"
         )
-        reader.add_done_callback(lambda _: self._changed.set())
-        stop_listening = self._broker.stopping.listen(self._changed.set)
+        reader.add_done_callback(lambda _: self._end())
+        stop_listening = self._broker.stopping.listen(self._end)
         try:
-            while self._is_busy or not (reader.done() or self._broker.stopping.is_set):
+            await self._changed.wait()
+            while self._is_busy and not _has_failed(reader):
                 self._changed.clear()
                 await self._changed.wait()
             if reader.done():
@@ -65,6 +68,10 @@ class ProduceStream:
             stop_listening()
             reader.cancel()
             self._abandon_unanswered()
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self._changed.set()
 
     @property
     def _is_busy(self) -> bool:
@@ -134,7 +141,12 @@ class ProduceStream:
         while outbox:
             await self._sink.write(outbox.popleft())
         self._sending = False
-        self._changed.set()
+        if self._is_ending:
+            self._changed.set()
+
+
+def _has_failed(reader: asyncio.Task[None]) -> bool:
+    return reader.done() and (reader.cancelled() or reader.exception() is not None)
 
 
 async def produce_stream(
