@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 #: How long an admin call or a first produce waits until this broker has taken up a decision.
 APPLY_LIMIT_MS: Final = 30_000
+#: How long until a partition that could not be opened (a full disk) is tried again.
+REOPEN_AFTER_S: Final = 5.0
 
 
 def log_config(config: TopicConfig) -> LogConfig:
@@ -95,9 +97,21 @@ class Assignments:
     async def follow(self) -> None:
         """Takes up every change, until cancelled."""
         while True:
-            await self._mirror.wait_for(self._applied_revision + 1)
+            limit_s = REOPEN_AFTER_S if self._replicas.topics_to_reopen else None
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._mirror.wait_for(self._applied_revision + 1)
+            except TimeoutError:
+                self._reopen()
+                continue
             self._apply_changes()
             self._mark_applied()
+
+    def _reopen(self) -> None:
+        for topic_id in self._replicas.topics_to_reopen:
+            topic = self.view.topic_by_id(topic_id)
+            if topic is not None:
+                self._take_up(topic)
 
     def _apply_changes(self) -> None:
         changes = self.view.changes_since(self._applied_revision)
@@ -113,7 +127,7 @@ class Assignments:
 
     def _apply_everything(self) -> None:
         """The mirror has read anew: what this broker holds and the view lacks was deleted."""
-        for topic_id in {partition.topic_id: None for partition in self._replicas}:
+        for topic_id in self._replicas.known_topic_ids:
             if self.view.topic_by_id(topic_id) is None:
                 self._delete(topic_id)
         for topic in self.view.topics:
@@ -135,7 +149,7 @@ class Assignments:
         except TidelogError as error:
             logger.error("a topic's configs can't be read: %s", error, extra=_about(topic))
             config = self._config.topic_config({})
-        self._replicas.know_topic(topic.name, topic.partitions)
+        self._replicas.know_topic(topic.name, topic.topic_id, topic.partitions)
         for number, state in self.view.partitions(topic.topic_id):
             if self._broker_id in state.replicas:
                 self._take_up_partition(topic, number, state, config)
@@ -150,7 +164,7 @@ class Assignments:
                 partition = self._open(topic, partition_id, config)
             except TidelogError as error:
                 logger.error("a partition can't be opened: %s", error, extra=_about(topic, number))
-                self._replicas.add_failure(topic.name, partition_id, error)
+                self._replicas.add_failure(partition_id, error)
                 return
             self._replicas.add(partition)
         log = partition.log
@@ -184,7 +198,7 @@ class Assignments:
             if partition.topic_id == topic_id:
                 partition.delete()
                 self._replicas.remove(partition)
-        self._replicas.forget_topics(set(self.view.topic_names))
+        self._replicas.forget_topic(topic_id, set(self.view.topic_names))
         try:
             self._directory.delete_topic(topic_id, now_ms=self._clock.now_ms())
         except StorageError as error:

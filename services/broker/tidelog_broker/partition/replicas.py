@@ -32,8 +32,9 @@ class Replicas:
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         #: Partition counts of every topic of the cluster, also of those other brokers hold.
         self._known_topics: dict[str, int] = {}
+        self._names: dict[TopicId, str] = {}
         #: Partitions that should be here and could not be opened.
-        self._failures: dict[tuple[str, int], TidelogError] = {}
+        self._failures: dict[tuple[TopicId, int], TidelogError] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -49,11 +50,22 @@ class Replicas:
         """From now on requests find it."""
         self._by_name[partition.topic, partition.number] = partition
         self._by_id[partition.topic_id, partition.number] = partition
-        self._failures.pop((partition.topic, partition.number), None)
+        self._failures.pop((partition.topic_id, partition.number), None)
 
-    def add_failure(self, topic: str, partition_id: PartitionId, error: TidelogError) -> None:
+    def add_failure(self, partition_id: PartitionId, error: TidelogError) -> None:
         """The partition could not be opened: requests for it are told why."""
-        self._failures[topic, partition_id.partition] = error
+        self._failures[partition_id.topic_id, partition_id.partition] = error
+
+    @property
+    def known_topic_ids(self) -> list[TopicId]:
+        """The topics of which this broker was told."""
+        return list(self._names)
+
+    @property
+    def topics_to_reopen(self) -> list[TopicId]:
+        """Topics with a partition that could not be opened for a reason that may have passed."""
+        passing = {key[0]: None for key, error in self._failures.items() if error.retriable}
+        return list(passing)
 
     def remove(self, partition: Partition) -> None:
         """Requests don't find it any more."""
@@ -61,15 +73,17 @@ class Replicas:
         if self._by_name.get((partition.topic, partition.number)) is partition:
             del self._by_name[partition.topic, partition.number]
 
-    def know_topic(self, topic: str, partitions: int) -> None:
+    def know_topic(self, topic: str, topic_id: TopicId, partitions: int) -> None:
         """The cluster has this topic."""
         self._known_topics[topic] = partitions
+        self._names[topic_id] = topic
 
-    def forget_topics(self, remaining: set[str]) -> None:
-        """The cluster has no topics but these any more."""
+    def forget_topic(self, topic_id: TopicId, remaining: set[str]) -> None:
+        """The cluster has this topic no longer; of names, it has no more than the remaining."""
+        self._names.pop(topic_id, None)
         for topic in self._known_topics.keys() - remaining:
             del self._known_topics[topic]
-        self._failures = {key: why for key, why in self._failures.items() if key[0] in remaining}
+        self._failures = {key: why for key, why in self._failures.items() if key[0] != topic_id}
 
     @property
     def failure_count(self) -> int:
@@ -96,6 +110,8 @@ class Replicas:
         return any(item.topic not in known and not item.topic_id for item in request.partitions)
 
     def _why_missing(self, topic: str, topic_id: TopicId, number: int) -> TidelogError:
+        if topic_id and topic_id in self._names:
+            return self._why_closed(self._names[topic_id], topic_id, number)
         if topic_id and topic not in self._known_topics:
             return UnknownTopicId(
                 f"No topic has the id {topic_id.hex()}" + (f" (it was {topic!r})" if topic else ""),
@@ -106,16 +122,22 @@ class Replicas:
             return UnknownTopic(
                 f"Topic {topic!r} does not exist", hint=did_you_mean(topic, self._visible_names())
             )
-        if topic_id and (topic, number) in self._by_name:
+        if topic_id:
             return UnknownTopicId(
                 f"Topic {topic!r} is another one than that with the id {topic_id.hex()}",
                 hint="It was deleted and created anew under the same name",
             )
+        present = next((known for known, name in self._names.items() if name == topic), topic_id)
+        return self._why_closed(topic, present, number)
+
+    def _why_closed(self, topic: str, topic_id: TopicId, number: int) -> TidelogError:
+        """Why a topic that is known has no such partition here."""
+        count = self._known_topics[topic]
         if not 0 <= number < count:
             return UnknownTopic(
                 f"Topic {topic!r} has no partition {number}: it has {count}, from 0 on"
             )
-        failure = self._failures.get((topic, number))
+        failure = self._failures.get((topic_id, number))
         if failure is not None:
             return StorageError(
                 f"{topic}-{number} could not be opened on this broker", cause=str(failure)
