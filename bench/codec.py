@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Final
 
 from aiokafka.record import default_records as aiokafka_records
@@ -59,12 +60,15 @@ def aiokafka_batch(values: Sequence[bytes | None], timestamps: Sequence[int]) ->
 
 
 class Case:
-    """One size of value: a batch of it, and each piece of work on both sides."""
+    """Values of one size, or of half of it to half more: each piece of work on both sides."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, *, varied: bool = False) -> None:
         self.count = BATCH_BYTES // size
-        self.values: list[bytes | None] = [bytes(size)] * self.count
+        self.name = f"{size // 2}-{size * 3 // 2} B" if varied else f"{size} B"
+        sizes = [
+            size // 2 + index * 7_919 % size if varied else size for index in range(self.count)
+        ]
+        self.values: list[bytes | None] = [bytes(each) for each in sizes]
         self.timestamps = [NOW_MS + index // 100 for index in range(self.count)]
         self.batch = aiokafka_batch(self.values, self.timestamps)
 
@@ -111,8 +115,8 @@ class Case:
 class ColumnCase(Case):
     """The same batch as columns; the other side makes lists of aiokafka's records, then arrays."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
+    def __init__(self, size: int, *, varied: bool = False) -> None:
+        super().__init__(size, varied=varied)
         import pyarrow as pa  # noqa: PLC0415 - the other benches do without it
 
         self.arrow = pa
@@ -169,8 +173,8 @@ def measure(repeat: int) -> list[Row]:
     """The rows of the twin that this process uses."""
     twin = "compiled" if COMPILED else "pure"
     rows: list[Row] = []
-    for size in SIZES:
-        case = ColumnCase(size)
+    for size, varied in product(SIZES, (False, True)):
+        case = ColumnCase(size, varied=varied)
         for name, ours, other, theirs in (
             ("encode a list of values", case.encode, "aiokafka's append", case.encode_theirs),
             ("append values one by one", case.append, "aiokafka's append", case.encode_theirs),
@@ -180,7 +184,7 @@ def measure(repeat: int) -> list[Row]:
             ("encode columns", case.encode_columns, "lists, C", case.encode_lists),
         ):
             speeds, base = rounds(ours, theirs, records=case.count, repeat=repeat)
-            label = f"{name}, {size} B, {twin}"
+            label = f"{name}, {case.name}, {twin}"
             rows.append(with_ratio(row(label, "records/s", speeds), other, speeds, base))
     return rows
 

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT_BYTES: Final = 1024 * 1024
 NULL: Final = b"\x01"
 ZERO: Final = b"\0"
-_UNKNOWN: Final = -2
+NULL_KEY_AND_VALUE: Final = NULL + NULL
 
 #: What a record begins with: its length and its attributes.
 LENGTH_AND_ATTRIBUTES: Final[list[bytes]] = [encoded + ZERO for encoded in VARINTS]
+#: What stands before the value of a record that has no key.
+NULL_KEY_AND_LENGTH: Final[list[bytes]] = [NULL + encoded for encoded in VARINTS]
 
 
 class BatchBuilder:
@@ -127,31 +129,30 @@ class BatchBuilder:
         return len(values) - start
 
     def _extend_values(self, values: Sequence[bytes | None], timestamp_ms: i64, start: i64) -> int:
-        """The way of values alone: what depends on a value's length is made once a length."""
+        """The way of values alone: `append` without what does not depend on the value."""
         items = values if isinstance(values, list) else list(values)
         timestamp_delta = self._timestamp_delta(timestamp_ms)
         pieces, count, size, limit_bytes = self._pieces, self.count, self.size, self.limit_bytes
-        head, lengths = b"", b""
-        known_bytes: i64 = _UNKNOWN
-        known_width: i64 = 0
-        record_bytes: i64 = 0
+        same_bytes: i64 = 2 + len(timestamp_delta)  # attributes and the count of headers, zero
         for index in range(start, len(items)):
             value = items[index]
-            value_bytes: i64 = -1 if value is None else _length(value, "value")
             offset_delta = varint(count)
-            width: i64 = len(offset_delta)
-            if value_bytes != known_bytes or width != known_width:
-                known_bytes, known_width = value_bytes, width
-                lengths = NULL + (NULL if value is None else varint(value_bytes))
-                record_bytes = 2 + len(timestamp_delta) + width + len(lengths) + max(value_bytes, 0)
-                head = _head(record_bytes)
-                record_bytes += len(head) - 1
-                head += timestamp_delta
+            length: i64 = same_bytes + len(offset_delta)
+            if value is None:
+                lengths = NULL_KEY_AND_VALUE
+            else:
+                value_bytes = _length(value, "value")
+                lengths = _null_key_and_length(value_bytes)
+                length += value_bytes
+            length += len(lengths)
+            head = _head(length)
+            record_bytes = length - 1 + len(head)
             if size + record_bytes > limit_bytes and count:
                 break
             size += record_bytes
             count += 1
             pieces.append(head)
+            pieces.append(timestamp_delta)
             pieces.append(offset_delta)
             pieces.append(lengths)
             if value is not None:
@@ -223,6 +224,13 @@ def _head(length: i64) -> bytes:
     if length < TABLE_SIZE:
         return LENGTH_AND_ATTRIBUTES[length]
     return varint(length) + ZERO
+
+
+def _null_key_and_length(length: i64) -> bytes:
+    """A key that is None and the length of the value behind it."""
+    if length < TABLE_SIZE:
+        return NULL_KEY_AND_LENGTH[length]
+    return NULL + varint(length)
 
 
 def _length(payload: bytes, name: str) -> i64:
