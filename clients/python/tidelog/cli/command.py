@@ -6,11 +6,13 @@ traceback.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Final
 
+from tidelog.cli.client_verbs import CLIENT_VERBS
 from tidelog.cli.verb import VERB_GROUP, Verb
 from tidelog.errors import TidelogError
 from tidelog.nearest import did_you_mean
@@ -31,7 +33,8 @@ verbs:
 
 def known_verbs() -> dict[str, Verb]:
     """Every verb by name, the services' among them where they are installed."""
-    verbs = [entry.load() for entry in entry_points(group=VERB_GROUP)]
+    verbs: list[Verb] = [*CLIENT_VERBS]
+    verbs += [entry.load() for entry in entry_points(group=VERB_GROUP)]
     return {verb.name: verb for verb in sorted(verbs, key=lambda verb: verb.name)}
 
 
@@ -62,18 +65,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(verb: Verb, arguments: Sequence[str]) -> int:
     try:
-        return verb.run(arguments)
+        code = verb.run(arguments)
+        sys.stdout.flush()
+        return code
     except TidelogError as error:
-        print(f"tidelog {verb.name}: {error}", file=sys.stderr)
+        _complain(verb, str(error))
         return 1
     except ModuleNotFoundError as error:
-        print(
-            f"tidelog {verb.name}: the module '{error.name}' is missing."
+        _complain(
+            verb,
+            f"the module '{error.name}' is missing."
             " Install what this verb needs: pip install 'tidelog[server]'",
-            file=sys.stderr,
         )
         return 1
     except BrokenPipeError:
+        _forget_output()
         return 1
     except KeyboardInterrupt:
         return 130
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _complain(verb: Verb, message: str) -> None:
+    sys.stdout.flush()
+    print(f"tidelog {verb.name}: {message}", file=sys.stderr)
+
+
+def _forget_output() -> None:
+    """Whoever read the output is gone: what is still buffered must not be tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
