@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from bench.measuring import Row, row, with_ratio
 from tidelog.model import PartitionId, TopicId
 from tidelog.records.batch import read_header
 from tidelog.records.builder import BatchBuilder
@@ -34,34 +34,22 @@ _TOPIC = TopicId(b"bench log topic!")
 _MEBIBYTE = 1 << 20
 _COMMIT_SECONDS = 0.7
 
-Row = dict[str, Any]
-
 
 def run(repeat: int) -> list[Row]:
     """Measure everything `repeat` times; medians with the lowest and highest."""
     rows = [
-        _row(
+        row(
             "log append, 100 B batch, 1,000 partitions",
             "us",
             [_append_us(100) for _ in range(repeat)],
         ),
-        _row("log append, 1 MiB batches", "MB/s", [_append_rate() for _ in range(repeat)]),
-        _row("log read, 1 MiB at a time", "MB/s", [_read_rate() for _ in range(repeat)]),
+        row("log append, 1 MiB batches", "MB/s", [_append_rate() for _ in range(repeat)]),
+        row("log read, 1 MiB at a time", "MB/s", [_read_rate() for _ in range(repeat)]),
     ]
     for partitions, size in ((1, 1000), (1, _MEBIBYTE - 100), (100, 10_000)):
         rows += _commit_rows(partitions, size, repeat)
     rows += _start_rows(repeat)
     return rows
-
-
-def _row(name: str, unit: str, values: list[float]) -> Row:
-    return {
-        "name": name,
-        "unit": unit,
-        "value": statistics.median(values),
-        "low": min(values),
-        "high": max(values),
-    }
 
 
 @contextmanager
@@ -149,14 +137,16 @@ def _commit_rows(partitions: int, size: int, repeat: int) -> list[Row]:
         ours.append(rate)
         bare.append(_bare_rate(bytes_a_sync))
         cached.append(asyncio.run(_group_commit_rate(partitions, size, FlushPolicy.OS))[0])
-    what = f"{partitions} partitions, {size} B batches"
-    commit = _row(f"flush.policy=commit, {what}", "MB/s", ours)
-    reference = _row(f"append + fdatasync, as many bytes a sync, {what}", "MB/s", bare)
-    page_cache = _row(f"flush.policy=os, {what}", "MB/s", cached)
-    smaller = min(reference, page_cache, key=lambda row: float(row["value"]))
-    commit["ratio"] = commit["value"] / smaller["value"]
-    commit["ratio_to"] = smaller["name"]
-    return [commit, reference, page_cache]
+    what = f"{partitions} partitions, {size:,} B batches"
+    bare_name = f"append + fdatasync loop, {what}"
+    cached_name = f"flush.policy=os, {what}"
+    smaller = [min(pair) for pair in zip(bare, cached, strict=True)]
+    commit = row(f"flush.policy=commit, {what}", "MB/s", ours)
+    return [
+        with_ratio(commit, f"the smaller of loop and os, {what}", ours, smaller),
+        row(bare_name, "MB/s", bare),
+        row(cached_name, "MB/s", cached),
+    ]
 
 
 class _Producers:
@@ -254,8 +244,8 @@ def _start_rows(repeat: int) -> list[Row]:
         killed.append(_open_ms(root))
         shutil.rmtree(root)
     return [
-        _row("start with 100 partitions, 100 MB, after a clean stop", "ms", clean),
-        _row("start with 100 partitions, 100 MB, after kill -9", "ms", killed),
+        row("start with 100 partitions, 100 MB, after a clean stop", "ms", clean),
+        row("start with 100 partitions, 100 MB, after kill -9", "ms", killed),
     ]
 
 
