@@ -15,7 +15,35 @@ from support.tree import ROOT, SOURCE_ROOTS, python_files, relative
 
 #: What people may import by these names. A change here is a change of the public interface.
 PUBLIC: Final = {
-    "tidelog": ["__version__"],
+    "tidelog": [
+        "AsyncProducer",
+        "BrokerUnreachable",
+        "BufferFull",
+        "ClientClosed",
+        "Deliveries",
+        "Delivery",
+        "DeliveryExpired",
+        "ForkedClient",
+        "InvalidConfig",
+        "MessageTooLarge",
+        "OutcomeUnknown",
+        "Producer",
+        "Receipt",
+        "Record",
+        "Refused",
+        "RequestTimedOut",
+        "RetriableError",
+        "SerializationFailed",
+        "Serializer",
+        "TidelogError",
+        "TopicPartition",
+        "UnknownTopic",
+        "__version__",
+        "json",
+        "none",
+        "utf8",
+    ],
+    "tidelog.producer": ["COMPILED"],
     "tidelog.records": ["COMPILED"],
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
@@ -36,6 +36,11 @@ class LoopThread:
         """False once stopped, and in a child process."""
         return self._thread.is_alive() and os.getpid() == self._process_id
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in this thread, and so must not wait for it."""
+        return threading.current_thread() is self._thread
+
     def check(self) -> None:
         """Raises when the loop can't serve this caller."""
         if os.getpid() != self._process_id:
@@ -59,6 +64,19 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def finish(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs a client's last work, then ends; also from the loop itself, where it can't wait."""
+        if not self.is_alive:
+            return
+        if threading.current_thread() is self._thread:
+            last = self.loop.create_task(closing(), name=f"{self._name}-closing")
+            last.add_done_callback(lambda _: self.loop.stop())
+            return
+        try:
+            self.call(closing())
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         """Ends the loop and its thread."""

@@ -1,0 +1,381 @@
+"""Where records wait to become batches: the first stop of everything that is sent.
+
+User code appends here, in its own thread or on its own loop; the engine takes what is full or has
+waited long enough. Invariants: records of one partition leave in the order in which they came, and
+`used_bytes` covers every record from its hand-over until its verdict. Compiled by mypyc: this is
+the path that every record takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import InvalidPartitions, TidelogError
+from tidelog.producer.delivery import BatchDelivery, Deliveries, Delivery
+from tidelog.producer.partitioner import IN_TURN, STICKY
+from tidelog.records.builder import BatchBuilder, set_producer
+from tidelog.records.compression import Compression
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+_NOBODY: Final = (-1, -1, -1)
+#: What stands for the builder of a batch that was built: its pieces are free.
+_SPENT: Final = BatchBuilder(0)
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class OpenBatch:
+    """A batch that is being filled, or is sealed and waits for the engine."""
+
+    __slots__ = (
+        "builder",
+        "delivery",
+        "encoded",
+        "opened_at",
+        "producer",
+        "size",
+        "slot",
+        "timeout_s",
+    )
+
+    def __init__(
+        self, slot: PartitionSlot, limit_bytes: i64, opened_at: float, hurry: Callable[[], None]
+    ) -> None:
+        self.slot: PartitionSlot = slot
+        self.builder: BatchBuilder = BatchBuilder(limit_bytes)
+        self.delivery: BatchDelivery = BatchDelivery(slot.topic, slot.partition, hurry)
+        self.opened_at: float = opened_at
+        #: Below zero: as long as the producer's delivery timeout says.
+        self.timeout_s: float = -1.0
+        #: Set for batches that came encoded, from columns.
+        self.encoded: bytes | None = None
+        #: Id, epoch and sequence that `encoded` carries.
+        self.producer: tuple[int, int, int] = _NOBODY
+        self.size: i64 = 0
+
+    def bytes_held(self) -> int:
+        """What the batch takes of the buffer until its verdict."""
+        return self.builder.size + self.size
+
+    def encode(
+        self, compression: Compression, level: int | None, producer: tuple[int, int, int]
+    ) -> bytes:
+        """The batch for the wire under id, epoch and sequence; its records are built once."""
+        encoded = self.encoded
+        if encoded is None:
+            encoded = self.builder.build(
+                compression,
+                level=level,
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                base_sequence=producer[2],
+            )
+            self.builder = _SPENT
+        elif self.producer != producer:
+            encoded = set_producer(encoded, producer[0], producer[1], producer[2])
+        self.encoded = encoded
+        self.producer = producer
+        return encoded
+
+
+class PartitionSlot:
+    """One partition's open batch."""
+
+    __slots__ = ("open", "partition", "topic", "topic_id")
+
+    def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
+        self.topic: str = topic
+        self.topic_id: bytes = topic_id
+        self.partition: i64 = partition
+        self.open: OpenBatch | None = None
+
+
+class TopicRoute:
+    """Where the records of one topic go: its partitions, and whose turn it is without a key."""
+
+    __slots__ = ("slots", "topic", "topic_id", "turn")
+
+    def __init__(self, topic: str, topic_id: bytes, partition_count: i64, turn: i64) -> None:
+        self.topic: str = topic
+        self.topic_id: bytes = topic_id
+        self.slots: list[PartitionSlot] = []
+        self.turn: i64 = turn
+        self.grow(partition_count)
+
+    def grow(self, partition_count: i64) -> None:
+        """The topic has this many partitions now; there never are fewer."""
+        for number in range(len(self.slots), partition_count):
+            self.slots.append(PartitionSlot(self.topic, self.topic_id, number))
+        self.turn %= len(self.slots)
+
+
+class Accumulator:
+    """See the module. `lock` is None where one event loop does everything."""
+
+    __slots__ = (
+        "_acquire",
+        "_batch_bytes",
+        "_clock",
+        "_hurry",
+        "_release",
+        "_wake",
+        "_woken",
+        "fresh",
+        "is_shared",
+        "limit_bytes",
+        "refusal",
+        "routes",
+        "sealed",
+        "used_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        batch_bytes: int,
+        limit_bytes: int,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+        hurry: Callable[[], None],
+        lock: Lock | None,
+    ) -> None:
+        self._batch_bytes: i64 = batch_bytes
+        self._clock: Callable[[], float] = clock
+        self._wake: Callable[[], None] = wake
+        self._hurry: Callable[[], None] = hurry
+        self._woken: bool = False
+        self.is_shared: bool = lock is not None
+        held = Lock() if lock is None else lock
+        self._acquire: Callable[[], bool] = held.acquire
+        self._release: Callable[[], None] = held.release
+        self.routes: dict[str, TopicRoute] = {}
+        #: Sealed batches in order, and partitions that began a batch, since the last `take`.
+        self.sealed: list[OpenBatch] = []
+        self.fresh: list[PartitionSlot] = []
+        self.used_bytes: i64 = 0
+        self.limit_bytes: i64 = limit_bytes
+        #: Why nothing is taken any more: closed, forked, fenced.
+        self.refusal: TidelogError | None = None
+
+    def has_room(self) -> bool:
+        """Whether a record may be added; one may overshoot, so that a large one ever fits."""
+        return self.used_bytes < self.limit_bytes
+
+    # ------------------------------------------------------------------ adding
+
+    def add(  # noqa: PLR0917 - keywords would cost more than the record
+        self,
+        route: TopicRoute,
+        partition: i64,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        timestamp_ms: i64,
+    ) -> Delivery:
+        """Appends a record to its partition's batch; STICKY or IN_TURN let us choose which."""
+        if self.is_shared:
+            self._acquire()
+        try:
+            slot = _slot(route, partition)
+            while True:
+                batch = slot.open
+                if batch is None:
+                    batch = self._begin(slot)
+                builder = batch.builder
+                before = builder.size
+                if builder.append(value, key, headers, timestamp_ms):
+                    break
+                self._seal(slot, batch)
+                _move_on(route, slot)
+                if partition == STICKY:
+                    slot = _slot(route, partition)
+            self.used_bytes += builder.size - before
+            return Delivery(batch.delivery, builder.count - 1, timestamp_ms)
+        finally:
+            if self.is_shared:
+                self._release()
+
+    def add_alone(  # noqa: PLR0917 - as `add`
+        self,
+        route: TopicRoute,
+        partition: i64,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        timestamp_ms: i64,
+        timeout_s: float,
+    ) -> Delivery:
+        """Appends a record that has a deadline of its own: it becomes a batch of its own."""
+        self._acquire()
+        try:
+            slot = _slot(route, partition)
+            before = slot.open
+            if before is not None:
+                self._seal(slot, before)
+            batch = self._begin(slot)
+            batch.timeout_s = timeout_s
+            size = batch.builder.size
+            batch.builder.append(value, key, headers, timestamp_ms)
+            self.used_bytes += batch.builder.size - size
+            self._seal(slot, batch)
+            return Delivery(batch.delivery, 0, timestamp_ms)
+        finally:
+            self._release()
+
+    def add_many(  # noqa: PLR0917 - as `add`
+        self,
+        route: TopicRoute,
+        partition: i64,
+        values: Sequence[bytes | None],
+        start: i64,
+        timestamp_ms: int,
+        timestamps: Sequence[int] | None,
+        deliveries: Deliveries,
+    ) -> int:
+        """Appends values from `start` on to one batch after the other; returns how many.
+
+        Ends at the latest when the buffer is full, and at a batch's end for records without a
+        partition, whose turn moves on there.
+        """
+        self._acquire()
+        try:
+            added: i64 = 0
+            count: i64 = len(values)
+            while start + added < count:
+                slot = _slot(route, partition)
+                batch = slot.open
+                if batch is None:
+                    if added and self.used_bytes >= self.limit_bytes:
+                        break
+                    batch = self._begin(slot)
+                builder = batch.builder
+                first = builder.count
+                size = builder.size
+                taken: i64 = builder.extend(
+                    values, timestamp_ms, timestamps=timestamps, start=start + added
+                )
+                self.used_bytes += builder.size - size
+                if taken:
+                    deliveries.add(batch.delivery, first, taken)
+                    added += taken
+                if start + added < count:
+                    self._seal(slot, batch)
+                    _move_on(route, slot)
+            return added
+        finally:
+            self._release()
+
+    def add_encoded(
+        self,
+        route: TopicRoute,
+        partition: i64,
+        encoded: bytes,
+        record_count: int,
+        deliveries: Deliveries,
+    ) -> None:
+        """Queues a batch that is encoded already, behind what its partition holds."""
+        self._acquire()
+        try:
+            slot = _slot(route, partition)
+            before = slot.open
+            if before is not None:
+                self._seal(slot, before)
+            batch = self._begin(slot)
+            batch.encoded = encoded
+            batch.size = len(encoded)
+            batch.delivery.count = record_count
+            self.used_bytes += batch.size
+            self._seal(slot, batch)
+            _move_on(route, slot)
+            deliveries.add(batch.delivery, 0, record_count)
+        finally:
+            self._release()
+
+    # ------------------------------------------------------------------ taking
+
+    def take(self) -> tuple[list[OpenBatch], list[PartitionSlot]]:
+        """What was sealed, and which partitions began a batch, since the last time."""
+        self._acquire()
+        try:
+            self._woken = False
+            sealed, self.sealed = self.sealed, []
+            fresh, self.fresh = self.fresh, []
+            return sealed, fresh
+        finally:
+            self._release()
+
+    def seal_open(self, slots: Sequence[PartitionSlot]) -> None:
+        """Their batches have waited long enough."""
+        self._acquire()
+        try:
+            for slot in slots:
+                batch = slot.open
+                if batch is not None:
+                    self._seal(slot, batch)
+                    route = self.routes.get(slot.topic)
+                    if route is not None:
+                        _move_on(route, slot)
+        finally:
+            self._release()
+
+    def seal_all(self) -> None:
+        """Somebody flushes: no batch waits for more."""
+        for route in list(self.routes.values()):
+            self.seal_open(route.slots)
+
+    def give_back(self, size: int) -> None:
+        """A batch has its verdict: its bytes are free."""
+        self._acquire()
+        self.used_bytes -= size
+        self._release()
+
+    # ------------------------------------------------------------------ the lock is held
+
+    def _begin(self, slot: PartitionSlot) -> OpenBatch:
+        batch = OpenBatch(slot, self._batch_bytes, self._clock(), self._hurry)
+        slot.open = batch
+        self.used_bytes += batch.builder.size
+        self.fresh.append(slot)
+        self._wake_once()
+        return batch
+
+    def _seal(self, slot: PartitionSlot, batch: OpenBatch) -> None:
+        slot.open = None
+        if batch.builder.count:
+            batch.delivery.count = batch.builder.count
+        elif batch.encoded is None:
+            # Its first record was refused: an empty batch is nothing.
+            self.used_bytes -= batch.builder.size
+            return
+        self.sealed.append(batch)
+        self._wake_once()
+
+    def _wake_once(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._wake()
+
+
+def _slot(route: TopicRoute, partition: i64) -> PartitionSlot:
+    slots = route.slots
+    if partition >= 0:
+        if partition >= len(slots):
+            raise InvalidPartitions(
+                f"Topic {route.topic!r} has no partition {partition}: it has {len(slots)},"
+                " from 0 on"
+            )
+        return slots[partition]
+    turn = route.turn
+    if partition == IN_TURN:
+        route.turn = (turn + 1) % len(slots)
+    return slots[turn]
+
+
+def _move_on(route: TopicRoute, slot: PartitionSlot) -> None:
+    """The partition whose turn it was has its batch: records without a key go to the next."""
+    if slot.partition == route.turn:
+        route.turn = (route.turn + 1) % len(route.slots)

@@ -1,0 +1,296 @@
+"""`AsyncProducer`: sends records from an event loop, where nothing it does blocks the loop.
+
+It runs its pipeline on the caller's loop. `Producer` is the same for programs without one; the two
+differ by `await` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from tidelog.errors import BufferFull, TidelogError
+from tidelog.producer import lifetimes
+from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
+from tidelog.producer.columns import ColumnRecords
+from tidelog.producer.delivery import Deliveries, Delivery, Receipt, seconds
+from tidelog.producer.handing_over import HeadersLike, K, V
+from tidelog.producer.many import ManyRecords
+from tidelog.producer.pipeline import Pipeline
+from tidelog.producer.producer_settings import ProducerOptions, producer_settings
+from tidelog.producer.sends import LoopSends
+from tidelog.producer.staging import Staging
+from tidelog.serializers import Serializer, writer_of
+from tidelog.settings import addresses
+
+if TYPE_CHECKING:
+    from tidelog.channel import ChannelFactory
+    from tidelog.producer.accumulator import Headers, TopicRoute
+
+logger: Final = logging.getLogger("tidelog.producer")
+
+
+class AsyncProducer(LoopSends[K, V]):
+    """Publishes records from asyncio.
+
+    ```python
+    async with tidelog.AsyncProducer("localhost:9094") as producer:
+        receipt = await producer.send("orders", key="customer-42", value=b"...")
+        pending = producer.send_nowait("orders", value=b"...")
+        await pending
+    ```
+
+    Every record ends in exactly one verdict: a `Receipt`, an error below `Refused` (certainly not
+    written), or `OutcomeUnknown` (may have been written). Records of one partition are written
+    in the order of sending and, unless `enable_idempotence=False`, never twice. Leaving the
+    context waits for all verdicts and raises when a failure was not asked about. The settings
+    are those of `tidelog.producer.producer_settings`.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | list[str],
+        *,
+        key: Serializer[K] | Callable[[K], bytes | None] | None = None,
+        value: Serializer[V] | Callable[[V], bytes | None] | None = None,
+        channel_factory: ChannelFactory | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._settings, partitioner = producer_settings(dict(options))
+        self._bootstrap = addresses(bootstrap)
+        self._channel_factory = channel_factory
+        self._process_id = os.getpid()
+        self._pipeline: Pipeline | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._room_waiters: list[asyncio.Future[None]] = []
+        accumulator = accumulator_of(
+            self._settings, clock=self._now, wake=self._wake, hurry=self._hurry, lock=None
+        )
+        super().__init__(accumulator, partitioner, writer_of(key, "key"), writer_of(value, "value"))
+        self._staging = Staging(self._accumulator, self._partitioner)
+
+    # ------------------------------------------------------------------ sending
+
+    async def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        *,
+        headers: HeadersLike | None = None,
+        timestamp: int | datetime | None = None,
+        partition: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+        delivery_timeout: float | timedelta | None = None,
+    ) -> Receipt:
+        """Sends one record and returns its receipt once the cluster has it.
+
+        Waits for room in the buffer, at most `max_block_ms`. Raises a `Refused` error when the
+        record was certainly not written, `OutcomeUnknown` when it may have been.
+        """
+        if topic not in self._accumulator.routes:
+            await self._prepare(topic)
+        if not self._accumulator.has_room():
+            await self._wait_for_room()
+        return await self.send_nowait(
+            topic,
+            value,
+            key,
+            headers=headers,
+            timestamp=timestamp,
+            partition=partition,
+            on_delivery=on_delivery,
+            delivery_timeout=delivery_timeout,
+        )
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        keys: Sequence[K | None] | None = None,
+        *,
+        timestamp: int | datetime | None = None,
+        timestamps: Sequence[int] | None = None,
+        partition: int | None = None,
+    ) -> Deliveries:
+        """Hands over many records, waiting for room as needed; returns one handle for all.
+
+        `await` the handle for the receipts, or ask it for the `verdicts`.
+        """
+        route = await self._prepare(topic)
+        many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
+        while not many.step():
+            await self._wait_for_room()
+        return many.deliveries
+
+    async def send_columns(
+        self,
+        topic: str,
+        *,
+        value: Any,
+        key: Any = None,
+        timestamp: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+    ) -> Deliveries:
+        """Hands over columns: Arrow arrays, or what Arrow takes; returns one handle for all.
+
+        `timestamp` is a column of milliseconds, one number for all, or None for now.
+        """
+        route = await self._prepare(topic)
+        columns = ColumnRecords(
+            self, route, self._settings, (value, key, timestamp, headers), partition
+        )
+        while not columns.step():
+            await self._wait_for_room()
+        return columns.deliveries
+
+    async def flush(
+        self,
+        timeout: float | timedelta | None = None,  # noqa: ASYNC109 - as Producer.flush
+    ) -> None:
+        """Returns when every record that was sent before has its verdict.
+
+        Lingering ends at once. Raises `RequestTimedOut` when `timeout` seconds pass first.
+        """
+        pipeline = self._started()
+        await self._staging.settled()
+        await pipeline.flush(seconds(timeout))
+
+    async def close(
+        self,
+        timeout: float | timedelta | None = None,  # noqa: ASYNC109 - as Producer.close
+    ) -> None:
+        """Waits for verdicts, at most `timeout` seconds, and ends everything.
+
+        What has none then is `OutcomeUnknown` if it may have been written, else refused. Raises
+        when records failed that nobody has asked about, naming them.
+        """
+        error = await self._close(seconds(timeout))
+        if error is not None:
+            raise error
+
+    async def _close(self, limit_s: float | None) -> TidelogError | None:
+        first = self._accumulator.refusal is None or self._pipeline is not None
+        if self._accumulator.refusal is None:
+            self._accumulator.refusal = closed_error()
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is None or not first:
+            return None
+        lifetimes.closed(self)
+        try:
+            await self._staging.settled()
+        finally:
+            await pipeline.close(limit_s)
+            self._release_waiters()
+        return pipeline.failures.summary()
+
+    async def __aenter__(self) -> Self:
+        self._started()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failure = await self._close(None)
+        if failure is None:
+            return
+        if error is None:
+            raise failure
+        logger.warning("%s", failure)
+
+    # ------------------------------------------------------------------ what happens rarely
+
+    def _started(self) -> Pipeline:
+        """The pipeline; made at the first use, since only then a loop runs for certain."""
+        pipeline = self._pipeline
+        if pipeline is not None:
+            return pipeline
+        if self._accumulator.refusal is not None:
+            raise self._accumulator.refusal
+        self._loop = asyncio.get_running_loop()
+        cluster = cluster_of(self._settings, self._bootstrap, self._channel_factory)
+        pipeline = Pipeline(self._settings, self._accumulator, cluster, self._release_waiters)
+        self._pipeline = pipeline
+        self._staging.start(pipeline, self._settings.max_block_ms / 1000)
+        lifetimes.opened(self)
+        return pipeline
+
+    def _now(self) -> float:
+        assert self._loop is not None
+        return self._loop.time()
+
+    def _wake(self) -> None:
+        if self._pipeline is not None:
+            self._pipeline.schedule()
+
+    def _hurry(self) -> None:
+        if self._pipeline is not None:
+            self._pipeline.hurry()
+
+    async def _prepare(self, topic: str) -> TopicRoute:
+        pipeline = self._started()
+        if self._accumulator.refusal is not None:
+            raise self._accumulator.refusal
+        route = await pipeline.route(topic, self._settings.max_block_ms / 1000)
+        self._staging.replay(topic)
+        return route
+
+    def _find_route(self, topic: str) -> TopicRoute | None:
+        self._started()
+        return None
+
+    def _stage(
+        self,
+        topic: str,
+        record: tuple[bytes | None, bytes | None, Headers, int],
+        partition: int | None,
+        limit_s: float | None,
+    ) -> Delivery:
+        return self._staging.add(topic, record, partition, limit_s)
+
+    def _make_room(self) -> None:
+        raise BufferFull(
+            f"The producer holds {self._accumulator.used_bytes} bytes without a verdict;"
+            f" buffer_memory={self._settings.buffer_memory}",
+            hint="Let the loop run, use `await send(...)`, or raise buffer_memory",
+        )
+
+    async def _wait_for_room(self) -> None:
+        self._started().hurry()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                while not self._accumulator.has_room() and self._accumulator.refusal is None:
+                    waiter = loop.create_future()
+                    self._room_waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            self._make_room()
+
+    def _release_waiters(self) -> None:
+        waiters, self._room_waiters = self._room_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def at_exit(self) -> None:
+        """The loop is gone: say what is lost with it."""
+        if self._accumulator.used_bytes:
+            logger.error(
+                "An AsyncProducer was never closed: %d bytes of records have no verdict."
+                " Use `async with`, or await close()",
+                self._accumulator.used_bytes,
+            )
+
+    def after_fork(self) -> None:
+        """The loop lives in the parent alone."""
+        self._accumulator.refusal = forked_error(self._process_id)

@@ -1,0 +1,61 @@
+"""What `Producer` and `AsyncProducer` share when they are made: settings, accumulator, refusals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from tidelog.channel import ChannelFactory
+from tidelog.channel_grpc import grpc_channel_factory
+from tidelog.engine.cluster import Cluster
+from tidelog.errors import ClientClosed, ForkedClient
+from tidelog.producer.accumulator import Accumulator
+from tidelog.producer.producer_settings import ProducerSettings
+
+CLOSED: Final = "The producer is closed"
+
+
+def accumulator_of(
+    settings: ProducerSettings,
+    *,
+    clock: Callable[[], float],
+    wake: Callable[[], None],
+    hurry: Callable[[], None],
+    lock: Lock | None,
+) -> Accumulator:
+    """The accumulator that these settings ask for."""
+    return Accumulator(
+        batch_bytes=settings.batch_size,
+        limit_bytes=settings.buffer_memory,
+        clock=clock,
+        wake=wake,
+        hurry=hurry,
+        lock=lock,
+    )
+
+
+def cluster_of(
+    settings: ProducerSettings, bootstrap: list[str], channel_factory: ChannelFactory | None
+) -> Cluster:
+    """The producer's way to the cluster."""
+    return Cluster(
+        bootstrap,
+        channel_factory or grpc_channel_factory(),
+        client_id=settings.client_id,
+        request_timeout_s=settings.client_timeout_s,
+    )
+
+
+def closed_error() -> ClientClosed:
+    """What a closed producer answers."""
+    return ClientClosed(CLOSED, hint="Make a new one")
+
+
+def forked_error(made_in: int) -> ForkedClient:
+    """What the parent's producer answers in a child process."""
+    return ForkedClient(
+        f"The producer was made by process {made_in}, this is {os.getpid()}",
+        hint="Make a producer after the fork, in each process its own",
+    )

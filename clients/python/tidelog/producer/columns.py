@@ -1,0 +1,151 @@
+"""`send_columns`: Arrow columns into batches, without an object for each record.
+
+Both producers step through it. A column of keys is split by the partition of each key first; rows
+without keys go to one partition after the other, a batch each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.errors import InvalidRecord
+from tidelog.producer.delivery import Deliveries
+from tidelog.producer.handing_over import checked, to_milliseconds
+from tidelog.producer.partitioner import BY_KEY, IN_TURN, STICKY
+from tidelog.records.batch import read_header
+from tidelog.records.columns import encode_columns
+
+if TYPE_CHECKING:
+    from tidelog.producer.accumulator import TopicRoute
+    from tidelog.producer.handing_over import HandingOver
+    from tidelog.producer.producer_settings import ProducerSettings
+
+#: value, key, timestamp, headers
+Columns = tuple[Any, Any, Any, Any]
+#: Rows are encoded in windows of about this many bytes, so that the buffer can push back.
+_WINDOW_BYTES: Final = 4 * 1024 * 1024
+_WINDOW_ROWS: Final = 50_000
+
+
+class ColumnRecords:
+    """The rows of one call, and how many of them are handed over."""
+
+    def __init__(
+        self,
+        path: HandingOver[Any, Any],
+        route: TopicRoute,
+        settings: ProducerSettings,
+        columns: Columns,
+        partition: int | None,
+    ) -> None:
+        self._accumulator = path._accumulator
+        self._partitioner = path._partitioner
+        self._settings = settings
+        self._route = route
+        self._partition = None if partition is None else checked(partition, route)
+        value, key, timestamp, headers = columns
+        if isinstance(timestamp, datetime | int):
+            timestamp = to_milliseconds(timestamp)
+        self._now_ms = int(path._wall_clock() * 1000)
+        self._columns = {"value": value, "key": key, "timestamp": timestamp, "headers": headers}
+        self._count = len(value)
+        for name, column in self._columns.items():
+            if _is_column(column) and len(column) != self._count:
+                raise InvalidRecord(f"There are {self._count} values and {len(column)} {name}s")
+        is_one = not _is_column(timestamp)
+        self.deliveries = Deliveries(
+            (timestamp or self._now_ms) if is_one else 0,
+            None if is_one else _milliseconds(timestamp),
+        )
+        self._batches = self._encoded()
+
+    def step(self) -> bool:
+        """Hands over batches while there is room; True when that were all of them."""
+        accumulator = self._accumulator
+        while True:
+            if accumulator.refusal is not None:
+                raise copy(accumulator.refusal)
+            if not accumulator.has_room():
+                return False
+            found = next(self._batches, None)
+            if found is None:
+                return True
+            partition, batch = found
+            count = read_header(batch).record_count
+            accumulator.add_encoded(self._route, partition, batch, count, self.deliveries)
+
+    def _encoded(self) -> Iterator[tuple[int, bytes]]:
+        """Batches with their partitions, window by window."""
+        size = getattr(self._columns["value"], "nbytes", 0)
+        row_bytes = max(1, size // max(1, self._count))
+        step = max(1, min(_WINDOW_ROWS, _WINDOW_BYTES // row_bytes))
+        for start in range(0, self._count, step):
+            stop = min(start + step, self._count)
+            window = {
+                name: column[start:stop] if _is_column(column) else column
+                for name, column in self._columns.items()
+            }
+            if window["timestamp"] is None:
+                window["timestamp"] = self._now_ms
+            for partition, rows in self._split(window, start, stop):
+                for batch in encode_columns(
+                    rows.pop("value"),
+                    **rows,
+                    limit_bytes=self._settings.batch_size,
+                    compression=self._settings.compression,
+                    level=self._settings.compression_level,
+                ):
+                    yield partition, batch
+
+    def _split(
+        self, window: dict[str, Any], start: int, stop: int
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The rows of a window by the partition they go to."""
+        if self._partition is not None:
+            yield self._partition, window
+            return
+        if window["key"] is None and self._partitioner.kind == BY_KEY:
+            yield STICKY, window
+            return
+        rows_of: dict[int, list[int]] = {}
+        count = len(self._route.slots)
+        for row, key in enumerate(_payloads(window["key"], stop - start)):
+            chosen = self._partitioner.choose(self._route.topic, key, count)
+            if chosen == IN_TURN:
+                chosen = (start + row) % count
+            rows_of.setdefault(chosen, []).append(row)
+        for partition, rows in rows_of.items():
+            self.deliveries.order.extend(start + row for row in rows)
+            yield partition, {name: _chosen(column, rows) for name, column in window.items()}
+
+
+def _is_column(column: Any) -> bool:
+    return column is not None and not isinstance(column, int)
+
+
+def _payloads(keys: Any, count: int) -> Iterator[bytes | None]:
+    if keys is None:
+        yield from [None] * count
+        return
+    for key in keys.to_pylist() if hasattr(keys, "to_pylist") else keys:
+        yield key.encode() if isinstance(key, str) else key
+
+
+def _chosen(column: Any, rows: list[int]) -> Any:
+    if not _is_column(column):
+        return column
+    return column.take(rows) if hasattr(column, "take") else [column[row] for row in rows]
+
+
+def _milliseconds(timestamp: Any) -> Any:
+    """A column of timestamps as numbers, for the receipts."""
+    if hasattr(timestamp, "to_pylist"):
+        import pyarrow  # noqa: PLC0415 - only where columns of it are given
+
+        if pyarrow.types.is_timestamp(timestamp.type):
+            timestamp = timestamp.cast(pyarrow.timestamp("ms"))
+        return timestamp.cast(pyarrow.int64()).to_pylist()
+    return timestamp

@@ -1,0 +1,176 @@
+"""`send` and its kin: the part of a producer that runs once a record, in the caller's thread.
+
+`Producer` and `AsyncProducer` inherit it and add what happens rarely. Invariant: a wrong call is
+refused here, before anything is sent or stored. Compiled by mypyc, so that a record costs a few
+hundred nanoseconds; everything rare is behind a method of the subclass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from mypy_extensions import mypyc_attr
+
+from tidelog.errors import InvalidPartitions, SerializationFailed, TidelogError
+from tidelog.producer.accumulator import Accumulator, Headers, TopicRoute
+from tidelog.producer.delivery import Delivery, seconds
+from tidelog.producer.partitioner import Partitioner
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+Serializer = Callable[[Any], bytes | None]
+
+_NO_HEADERS: Final[Headers] = ()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HandingOver(Generic[K, V]):
+    """The path of a record from the caller into the accumulator."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        partitioner: Partitioner,
+        key: Serializer | None,
+        value: Serializer | None,
+    ) -> None:
+        self._accumulator: Accumulator = accumulator
+        self._partitioner: Partitioner = partitioner
+        self._key: Serializer | None = key
+        self._value: Serializer | None = value
+        self._wall_clock: Callable[[], float] = time.time
+
+    def _find_route(self, topic: str) -> TopicRoute | None:
+        """Where a topic's records go, when it isn't known yet; None: stage the record."""
+        raise NotImplementedError
+
+    def _stage(
+        self,
+        topic: str,
+        record: tuple[bytes | None, bytes | None, Headers, int],
+        partition: int | None,
+        limit_s: float | None,
+    ) -> Delivery:
+        """Keeps a record until its topic is known."""
+        raise NotImplementedError
+
+    def _make_room(self) -> None:
+        """The buffer is full: waits for room, or raises BufferFull."""
+        raise NotImplementedError
+
+
+def hand_over(  # noqa: PLR0912, PLR0913, PLR0917 - called once a record
+    path: HandingOver[Any, Any],
+    topic: str,
+    value: Any,
+    key: Any,
+    headers: HeadersLike | None,
+    timestamp: int | datetime | None,
+    partition: int | None,
+    on_delivery: Callable[[Delivery], object] | None,
+    delivery_timeout: float | timedelta | None,
+) -> Delivery:
+    """One record into its batch."""
+    accumulator = path._accumulator
+    if accumulator.refusal is not None:
+        raise copy(accumulator.refusal)
+    raw_value: bytes | None = None
+    if path._value is not None or (value is not None and not isinstance(value, bytes)):
+        raw_value = to_bytes(value, path._value, "value", topic)
+    else:
+        raw_value = value
+    raw_key: bytes | None = None
+    if key is not None or path._key is not None:
+        raw_key = to_bytes(key, path._key, "key", topic)
+    timestamp_ms: i64 = 0
+    if timestamp is None:
+        timestamp_ms = int(path._wall_clock() * 1000.0)
+    else:
+        timestamp_ms = to_milliseconds(timestamp)
+    pairs = _NO_HEADERS if headers is None else to_headers(headers)
+    limit_s = None if delivery_timeout is None else seconds(delivery_timeout)
+    route = accumulator.routes.get(topic)
+    if route is None:
+        route = path._find_route(topic)
+    if not accumulator.has_room():
+        path._make_room()
+    if route is None:
+        record = (raw_value, raw_key, pairs, int(timestamp_ms))
+        delivery = path._stage(topic, record, partition, limit_s)
+    else:
+        number: i64 = 0
+        if partition is None:
+            number = path._partitioner.choose(topic, raw_key, len(route.slots))
+        else:
+            number = checked(partition, route)
+        if limit_s is None:
+            delivery = accumulator.add(route, number, raw_value, raw_key, pairs, timestamp_ms)
+        else:
+            delivery = accumulator.add_alone(
+                route, number, raw_value, raw_key, pairs, timestamp_ms, limit_s
+            )
+    if on_delivery is not None:
+        delivery.add_done_callback(on_delivery)
+    return delivery
+
+
+def checked(partition: int, route: TopicRoute) -> int:
+    """A partition that was named by the caller."""
+    if partition < 0 or partition >= len(route.slots):
+        raise InvalidPartitions(
+            f"Topic {route.topic!r} has no partition {partition}: it has {len(route.slots)},"
+            " from 0 on"
+        )
+    return partition
+
+
+def to_bytes(payload: Any, serializer: Serializer | None, name: str, topic: str) -> bytes | None:
+    """A key or value as it will stand in the log."""
+    if serializer is not None:
+        try:
+            encoded = serializer(payload)
+        except TidelogError:
+            raise
+        except Exception as failure:
+            raise SerializationFailed(
+                f"The {name} {payload!r:.80} for topic {topic!r} could not be turned into bytes",
+                cause=f"{type(failure).__name__}: {failure}",
+            ) from failure
+        payload = encoded
+    if payload is None or isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, str):
+        return payload.encode()
+    if isinstance(payload, bytearray | memoryview):
+        return bytes(payload)
+    raise SerializationFailed(
+        f"A {name} for topic {topic!r} must be bytes, str or None, not {type(payload).__name__}",
+        hint=f"Give the producer a serializer: {name}=tidelog.json(...) or a function",
+    )
+
+
+def to_milliseconds(timestamp: int | datetime) -> int:
+    """Milliseconds since 1970; a datetime without a zone counts as local time, as in Python."""
+    if isinstance(timestamp, datetime):
+        return round(timestamp.timestamp() * 1000)
+    return timestamp
+
+
+def to_headers(headers: HeadersLike) -> Headers:
+    """Headers as pairs of a name and bytes."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    found: list[tuple[str, bytes | None]] = []
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise SerializationFailed(f"The name of a header must be str, not {name!r}")
+        found.append((name, to_bytes(value, None, "header", name)))
+    return found

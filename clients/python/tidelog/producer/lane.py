@@ -1,0 +1,247 @@
+"""The way to one broker: a produce stream, the requests unanswered on it, and its ends.
+
+The pipeline makes a lane for each broker that leads a partition with records. A lane asks it for
+the next batches whenever there is room for a request, so that what arrived while others were under
+way goes together. Invariant: every batch that was collected is answered or lost, exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import grpc
+from grpc.aio import EOF
+
+from tidelog.engine.calls import error_of_call
+from tidelog.errors import BrokerUnreachable, OutcomeUnknown, RequestTimedOut, TidelogError
+from tidelog.wire.v1 import produce_pb2
+
+if TYPE_CHECKING:
+    from tidelog.engine.connections import Connection, Connections
+    from tidelog.producer.partition_queue import QueuedBatch
+
+RECONNECT_BACKOFF_S: Final = 0.05
+RECONNECT_BACKOFF_MAX_S: Final = 1.0
+#: How long the broker may take to end a stream on which nothing is owed.
+GOODBYE_S: Final = 1.0
+
+
+class Station(Protocol):
+    """What a lane needs of the pipeline."""
+
+    def collect(self, address: str) -> list[QueuedBatch]:
+        """The batches of the next request to this broker, marked as in flight."""
+
+    def request_of(self, batches: list[QueuedBatch]) -> produce_pb2.ProduceRequest:
+        """The request that carries them."""
+
+    def on_written(self, batches: list[QueuedBatch]) -> bool:
+        """The request is on its way; True when no answer will come for it."""
+
+    def on_answer(self, batches: list[QueuedBatch], answer: produce_pb2.ProduceResponse) -> None:
+        """The broker has answered."""
+
+    def on_lost(self, batches: list[QueuedBatch], error: TidelogError) -> None:
+        """No answer will come."""
+
+    def on_broken(self, failure: BaseException) -> None:
+        """A bug ended the lane: everything gets the verdict that can still be given."""
+
+    def on_unreachable(self, address: str, error: TidelogError) -> None:
+        """No connection could be had; nothing was lost by it."""
+
+
+@dataclass(slots=True)
+class Unanswered:
+    """A request under way."""
+
+    batches: list[QueuedBatch]
+    sent_at: float
+
+
+class BrokerLane:
+    """See the module."""
+
+    def __init__(
+        self,
+        address: str,
+        station: Station,
+        connections: Connections,
+        *,
+        max_in_flight: int,
+        request_timeout_s: float,
+    ) -> None:
+        self.address = address
+        self._station = station
+        self._connections = connections
+        self._max_in_flight = max_in_flight
+        self._request_timeout_s = request_timeout_s
+        self._work = asyncio.Event()
+        self._unanswered: dict[int, Unanswered] = {}
+        self._correlation_id = 0
+        self._throttled_until = 0.0
+        self._backoff_s = RECONNECT_BACKOFF_S
+        self._loop = asyncio.get_running_loop()
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._call: Any = None
+        self._task = self._loop.create_task(self._run(), name=f"tidelog-produce-{address}")
+        self._task.add_done_callback(self._on_end)
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._work.set()
+
+    async def close(self) -> None:
+        """Ends the stream; what was unanswered is the pipeline's to judge."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            failure = task.exception()
+            if failure is not None:
+                self._station.on_broken(failure)
+
+    async def _run(self) -> None:
+        while True:
+            await self._work.wait()
+            error = await self._serve_once()
+            self._lose_unanswered(error)
+            if error is not None:
+                await asyncio.sleep(self._backoff_s)
+                self._backoff_s = min(self._backoff_s * 2, RECONNECT_BACKOFF_MAX_S)
+
+    async def _serve_once(self) -> TidelogError | None:
+        """One stream from its beginning to its end; what ended it, if that was a failure."""
+        try:
+            connection = await self._connections.get(self.address)
+        except TidelogError as failure:
+            self._work.clear()
+            self._station.on_unreachable(self.address, failure)
+            return failure
+        try:
+            return await self._serve(connection)
+        except grpc.aio.AioRpcError as failure:
+            if failure.code() is grpc.StatusCode.UNAVAILABLE:
+                await self._connections.drop(connection)
+            return error_of_call(failure, self.address)
+        except (grpc.aio.UsageError, asyncio.InvalidStateError) as failure:
+            return BrokerUnreachable(
+                f"The stream to the broker at {self.address} has ended", cause=str(failure)
+            )
+
+    async def _serve(self, connection: Connection) -> TidelogError | None:
+        call = connection.broker.ProduceStream(metadata=connection.metadata)
+        self._call = call
+        reader = self._loop.create_task(
+            self._read(call), name=f"tidelog-produce-answers-{self.address}"
+        )
+        reader.add_done_callback(lambda _: self._work.set())
+        try:
+            await self._write(call, reader)
+        finally:
+            if self._watchdog is not None:
+                self._watchdog.cancel()
+                self._watchdog = None
+            await self._end_stream(call, reader)
+            self._call = None
+        return reader.result()
+
+    async def _end_stream(self, call: Any, reader: asyncio.Task[Any]) -> None:
+        """In good order where nothing is owed: what gRPC does after a cancel outlives the loop."""
+        if not reader.done() and not self._unanswered:
+            with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+                await call.done_writing()
+                await asyncio.wait([reader], timeout=GOODBYE_S)
+        if not reader.done():
+            reader.cancel()
+            call.cancel()
+            await call.code()
+        await asyncio.gather(reader, return_exceptions=True)
+
+    async def _write(self, call: Any, reader: asyncio.Task[Any]) -> None:
+        """Writes requests until the reader has met the end of the stream."""
+        work, unanswered = self._work, self._unanswered
+        while not reader.done():
+            batches: list[QueuedBatch] = []
+            if len(unanswered) < self._max_in_flight and not self._is_throttled():
+                batches = self._station.collect(self.address)
+            if not batches:
+                work.clear()
+                await work.wait()
+                continue
+            self._correlation_id += 1
+            number = self._correlation_id
+            unanswered[number] = Unanswered(batches, self._loop.time())
+            request = self._station.request_of(batches)
+            request.correlation_id = number
+            self._watch()
+            await call.write(request)
+            if self._station.on_written(batches):
+                del unanswered[number]
+
+    async def _read(self, call: Any) -> TidelogError | None:
+        """Hands every answer to the pipeline; returns why the stream ended."""
+        while True:
+            answer = await call.read()
+            if answer is EOF:
+                return None if not self._unanswered else await self._status(call)
+            self._backoff_s = RECONNECT_BACKOFF_S
+            request = self._unanswered.pop(answer.correlation_id, None)
+            if request is None:
+                continue
+            if answer.throttle_ms > 0:
+                self._throttle(answer.throttle_ms / 1000)
+            self._station.on_answer(request.batches, answer)
+            self._work.set()
+
+    async def _status(self, call: Any) -> TidelogError:
+        code = await call.code()
+        details = await call.details()
+        return BrokerUnreachable(
+            f"The broker at {self.address} ended the stream before it had answered",
+            cause=f"{code.name} {details or ''}".strip(),
+        )
+
+    # ------------------------------------------------------------------ time
+
+    def _is_throttled(self) -> bool:
+        return self._loop.time() < self._throttled_until
+
+    def _throttle(self, pause_s: float) -> None:
+        self._throttled_until = self._loop.time() + pause_s
+        self._loop.call_later(pause_s, self._work.set)
+
+    def _watch(self) -> None:
+        """One timer looks after the oldest request."""
+        if self._watchdog is None:
+            self._watchdog = self._loop.call_later(self._request_timeout_s, self._look)
+
+    def _look(self) -> None:
+        self._watchdog = None
+        oldest = min((request.sent_at for request in self._unanswered.values()), default=None)
+        if oldest is None:
+            return
+        due_in_s = oldest + self._request_timeout_s - self._loop.time()
+        if due_in_s > 0:
+            self._watchdog = self._loop.call_later(due_in_s, self._look)
+            return
+        self._lose_unanswered(
+            RequestTimedOut(
+                f"The broker at {self.address} did not answer within {self._request_timeout_s:g} s",
+                hint="It may be busy; request_timeout_ms says how long to wait",
+            )
+        )
+        if self._call is not None:
+            self._call.cancel()
+
+    def _lose_unanswered(self, error: TidelogError | None) -> None:
+        lost, self._unanswered = self._unanswered, {}
+        for request in lost.values():
+            self._station.on_lost(
+                request.batches,
+                error or OutcomeUnknown(f"The stream to the broker at {self.address} ended"),
+            )

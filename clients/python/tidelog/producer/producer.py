@@ -1,0 +1,242 @@
+"""`Producer`: sends records from any thread; an event loop in a thread of its own does the rest.
+
+User threads append to the accumulator under a light lock and never touch the network. For
+asyncio there is `AsyncProducer`; the two differ by `await` alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from tidelog.engine.loop_thread import LoopThread
+from tidelog.errors import BufferFull, InvalidRequest, TidelogError
+from tidelog.producer import lifetimes
+from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
+from tidelog.producer.columns import ColumnRecords
+from tidelog.producer.delivery import Deliveries, seconds
+from tidelog.producer.handing_over import K, V
+from tidelog.producer.many import ManyRecords
+from tidelog.producer.pipeline import Pipeline
+from tidelog.producer.producer_settings import ProducerOptions, producer_settings
+from tidelog.producer.sends import ThreadSends
+from tidelog.serializers import Serializer, writer_of
+from tidelog.settings import addresses
+
+if TYPE_CHECKING:
+    from tidelog.channel import ChannelFactory
+    from tidelog.producer.accumulator import TopicRoute
+
+logger: Final = logging.getLogger("tidelog.producer")
+
+#: How long the exit of the interpreter may wait for verdicts.
+EXIT_LIMIT_S: Final = 10.0
+
+
+class Producer(ThreadSends[K, V]):
+    """Publishes records, from any number of threads.
+
+    ```python
+    with tidelog.Producer("localhost:9094") as producer:
+        producer.send("orders", key="customer-42", value=b"...")
+        receipt = producer.send("orders", value=b"...").result()
+    ```
+
+    Every record ends in exactly one verdict: a `Receipt`, an error below `Refused` (certainly not
+    written), or `OutcomeUnknown` (may have been written). Records of one partition are written
+    in the order of sending and, unless `enable_idempotence=False`, never twice. Leaving the
+    context waits for all verdicts and raises when a failure was not asked about. The settings
+    are those of `tidelog.producer.producer_settings`.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | list[str],
+        *,
+        key: Serializer[K] | Callable[[K], bytes | None] | None = None,
+        value: Serializer[V] | Callable[[V], bytes | None] | None = None,
+        channel_factory: ChannelFactory | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._settings, partitioner = producer_settings(dict(options))
+        self._bootstrap = addresses(bootstrap)
+        self._channel_factory = channel_factory
+        self._process_id = os.getpid()
+        self._room = threading.Condition()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        key_writer, value_writer = writer_of(key, "key"), writer_of(value, "value")
+        self._thread = LoopThread("tidelog-producer")
+        accumulator = accumulator_of(
+            self._settings,
+            clock=time.monotonic,
+            wake=self._wake,
+            hurry=self._hurry,
+            lock=threading.Lock(),
+        )
+        super().__init__(accumulator, partitioner, key_writer, value_writer)
+        self._pipeline = self._thread.call(self._make_pipeline())
+        lifetimes.opened(self)
+
+    async def _make_pipeline(self) -> Pipeline:
+        cluster = cluster_of(self._settings, self._bootstrap, self._channel_factory)
+        return Pipeline(self._settings, self._accumulator, cluster, self._on_room)
+
+    # ------------------------------------------------------------------ sending
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        keys: Sequence[K | None] | None = None,
+        *,
+        timestamp: int | datetime | None = None,
+        timestamps: Sequence[int] | None = None,
+        partition: int | None = None,
+    ) -> Deliveries:
+        """Hands over many records, waiting for room as needed; returns one handle for all.
+
+        Ask the handle for its `result()`, the receipts, or for the `verdicts()`.
+        """
+        route = self._route(topic)
+        many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
+        while not many.step():
+            self._make_room()
+        return many.deliveries
+
+    def send_columns(
+        self,
+        topic: str,
+        *,
+        value: Any,
+        key: Any = None,
+        timestamp: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+    ) -> Deliveries:
+        """Hands over columns: Arrow arrays, or what Arrow takes; returns one handle for all.
+
+        `timestamp` is a column of milliseconds, one number for all, or None for now.
+        """
+        route = self._route(topic)
+        columns = ColumnRecords(
+            self, route, self._settings, (value, key, timestamp, headers), partition
+        )
+        while not columns.step():
+            self._make_room()
+        return columns.deliveries
+
+    def flush(self, timeout: float | timedelta | None = None) -> None:
+        """Returns when every record that was sent before has its verdict.
+
+        Lingering ends at once. Raises `RequestTimedOut` when `timeout` seconds pass first.
+        """
+        self._check()
+        self._thread.call(self._pipeline.flush(seconds(timeout)))
+
+    def close(self, timeout: float | timedelta | None = None) -> None:
+        """Waits for verdicts, at most `timeout` seconds, and ends everything.
+
+        What has none then is `OutcomeUnknown` if it may have been written, else refused. Raises
+        when records failed that nobody has asked about, naming them.
+        """
+        error = self._close(seconds(timeout))
+        if error is not None:
+            raise error
+
+    def _close(self, limit_s: float | None) -> TidelogError | None:
+        with self._closing:
+            if self._is_closed:
+                return None
+            self._is_closed = True
+            if self._accumulator.refusal is None:
+                self._accumulator.refusal = closed_error()
+            if os.getpid() != self._process_id:
+                return None
+            self._on_room()
+            lifetimes.closed(self)
+            try:
+                self._thread.call(self._pipeline.close(limit_s))
+            finally:
+                self._thread.stop()
+            return self._pipeline.failures.summary()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failure = self._close(None)
+        if failure is None:
+            return
+        if error is None:
+            raise failure
+        logger.warning("%s", failure)
+
+    # ------------------------------------------------------------------ what happens rarely
+
+    def _check(self) -> None:
+        if self._accumulator.refusal is not None:
+            raise self._accumulator.refusal
+        if self._thread.is_current:
+            raise InvalidRequest(
+                "A delivery callback called the producer in a way that has to wait",
+                hint="The callback runs in the thread that would end the waiting: use another one",
+            )
+
+    def _route(self, topic: str) -> TopicRoute:
+        return self._accumulator.routes.get(topic) or self._find_route(topic)
+
+    def _find_route(self, topic: str) -> TopicRoute:
+        self._check()
+        limit_s = self._settings.max_block_ms / 1000
+        return self._thread.call(self._pipeline.route(topic, limit_s))
+
+    def _make_room(self) -> None:
+        if not self._thread.is_current:
+            self._hurry()
+            with self._room:
+                self._room.wait_for(self._may_go_on, self._settings.max_block_ms / 1000)
+        if self._accumulator.refusal is not None:
+            raise self._accumulator.refusal
+        if not self._accumulator.has_room():
+            raise BufferFull(
+                f"The producer holds {self._accumulator.used_bytes} bytes without a verdict;"
+                f" buffer_memory={self._settings.buffer_memory}",
+                cause=f"There was no room within max_block_ms={self._settings.max_block_ms:g}",
+                hint="Are the brokers reachable and fast enough? buffer_memory may be raised",
+            )
+
+    def _may_go_on(self) -> bool:
+        return self._accumulator.has_room() or self._accumulator.refusal is not None
+
+    def _on_room(self) -> None:
+        with self._room:
+            self._room.notify_all()
+
+    def _wake(self) -> None:
+        self._thread.loop.call_soon_threadsafe(self._pipeline.schedule)
+
+    def _hurry(self) -> None:
+        self._thread.check()
+        self._thread.loop.call_soon_threadsafe(self._pipeline.hurry)
+
+    def at_exit(self) -> None:
+        """The interpreter exits: what was sent gets its verdict, within a limit."""
+        failure = self._close(EXIT_LIMIT_S)
+        if failure is not None:
+            logger.error("At exit, from a producer that was never closed: %s", failure)
+
+    def after_fork(self) -> None:
+        """The thread lives in the parent alone."""
+        self._accumulator.refusal = forked_error(self._process_id)

@@ -1,0 +1,85 @@
+"""The two calls that programs make once a record: `Producer.send`, `AsyncProducer.send_nowait`.
+
+Each is one compiled method, so that nothing but it stands between the caller and the accumulator.
+They are the same but for their names; what a full buffer or an unknown topic means is the
+subclass's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from mypy_extensions import mypyc_attr
+
+from tidelog.producer.delivery import Delivery
+from tidelog.producer.handing_over import HandingOver, HeadersLike, K, V, hand_over
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ThreadSends(HandingOver[K, V]):
+    """What `Producer` inherits."""
+
+    def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        *,
+        headers: HeadersLike | None = None,
+        timestamp: int | datetime | None = None,
+        partition: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+        delivery_timeout: float | timedelta | None = None,
+    ) -> Delivery:
+        """Hands over one record; returns at once with a handle whose `result()` is the verdict.
+
+        Waits only while the topic is not yet known or the buffer is full, at most
+        `max_block_ms`; `BufferFull` then. `timestamp` is in milliseconds or a datetime,
+        `delivery_timeout` in seconds: this record's own deadline. `on_delivery` is called with
+        the handle at the verdict, from the producer's thread.
+        """
+        return hand_over(
+            self,
+            topic,
+            value,
+            key,
+            headers,
+            timestamp,
+            partition,
+            on_delivery,
+            delivery_timeout,
+        )
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LoopSends(HandingOver[K, V]):
+    """What `AsyncProducer` inherits."""
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        *,
+        headers: HeadersLike | None = None,
+        timestamp: int | datetime | None = None,
+        partition: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+        delivery_timeout: float | timedelta | None = None,
+    ) -> Delivery:
+        """Hands over one record without waiting; `await` the handle for the verdict.
+
+        Raises `BufferFull` when the buffer has no room: let the loop run, or use `send`.
+        """
+        return hand_over(
+            self,
+            topic,
+            value,
+            key,
+            headers,
+            timestamp,
+            partition,
+            on_delivery,
+            delivery_timeout,
+        )

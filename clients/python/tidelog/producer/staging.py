@@ -1,0 +1,130 @@
+"""Records for topics that aren't known yet, from `send_nowait`, which cannot wait for the answer.
+
+`AsyncProducer` keeps them here while their topic is asked for, then hands them over in their order
+as if they had been sent then. Invariant: the handle that was given out tells of the real record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tidelog.errors import ClientClosed, Refused, TidelogError
+from tidelog.producer.delivery import BatchDelivery, Delivery
+
+if TYPE_CHECKING:
+    from tidelog.producer.accumulator import Accumulator, Headers
+    from tidelog.producer.partitioner import Partitioner
+    from tidelog.producer.pipeline import Pipeline
+
+#: value, key, headers, timestamp
+Content = tuple[bytes | None, bytes | None, "Headers", int]
+
+
+class StagedRecord:
+    """One record with what it will need."""
+
+    __slots__ = ("content", "delivery", "limit_s", "partition", "size")
+
+    def __init__(
+        self, content: Content, partition: int | None, limit_s: float | None, verdict: BatchDelivery
+    ) -> None:
+        self.content = content
+        self.partition = partition
+        self.limit_s = limit_s
+        self.delivery = verdict
+        self.size = len(content[0] or b"") + len(content[1] or b"")
+
+
+class Staging:
+    """See the module."""
+
+    def __init__(self, accumulator: Accumulator, partitioner: Partitioner) -> None:
+        self._accumulator = accumulator
+        self._partitioner = partitioner
+        self._records: dict[str, list[StagedRecord]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._pipeline: Pipeline
+        self._limit_s = 0.0
+
+    def start(self, pipeline: Pipeline, limit_s: float) -> None:
+        """From now on topics can be asked for, each at most so long."""
+        self._pipeline = pipeline
+        self._limit_s = limit_s
+
+    def add(
+        self, topic: str, content: Content, partition: int | None, limit_s: float | None
+    ) -> Delivery:
+        """Keeps a record until its topic is known."""
+        verdict = BatchDelivery(topic, -1, self._pipeline.hurry)
+        verdict.count = 1
+        record = StagedRecord(content, partition, limit_s, verdict)
+        self._accumulator.used_bytes += record.size
+        self._records.setdefault(topic, []).append(record)
+        if topic not in self._tasks:
+            self._tasks[topic] = asyncio.get_running_loop().create_task(
+                self._find(topic), name=f"tidelog-staging-{topic}"
+            )
+        return Delivery(verdict, 0, content[3])
+
+    async def settled(self) -> None:
+        """Returns when nothing is staged any more."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _find(self, topic: str) -> None:
+        try:
+            await self._pipeline.route(topic, self._limit_s)
+            self.replay(topic)
+        except TidelogError as failure:
+            self._refuse(topic, failure)
+        except asyncio.CancelledError:
+            self._refuse(topic, ClientClosed("The producer was closed before the topic was known"))
+            raise
+        finally:
+            del self._tasks[topic]
+
+    def replay(self, topic: str) -> None:
+        """The topic is known: its records go where they belong."""
+        for record in self._records.pop(topic, []):
+            self._accumulator.used_bytes -= record.size
+            try:
+                self._hand_over(topic, record)
+            except TidelogError as failure:
+                self._settle(record.delivery, failure)
+
+    def _hand_over(self, topic: str, record: StagedRecord) -> None:
+        route = self._accumulator.routes[topic]
+        value, key, headers, timestamp_ms = record.content
+        partition = record.partition
+        if partition is None:
+            partition = self._partitioner.choose(topic, key, len(route.slots))
+        if record.limit_s is None:
+            real = self._accumulator.add(route, partition, value, key, headers, timestamp_ms)
+        else:
+            real = self._accumulator.add_alone(
+                route, partition, value, key, headers, timestamp_ms, record.limit_s
+            )
+        batch, index, staged = real._batch, real._index, record.delivery
+        staged.partition = batch.partition
+        batch.is_asked = True
+
+        def tell() -> None:
+            if batch.error is not None:
+                self._settle(staged, batch.error)
+                return
+            offset = batch.base_offset + index if batch.base_offset >= 0 else -1
+            staged.settle(offset, batch.append_time_ms, None)
+
+        batch.when_settled(tell)
+
+    def _refuse(self, topic: str, failure: TidelogError) -> None:
+        if not isinstance(failure, Refused):
+            failure = Refused(failure.message, cause=failure.cause, hint=failure.hint)
+        for record in self._records.pop(topic, []):
+            self._accumulator.used_bytes -= record.size
+            self._settle(record.delivery, failure)
+
+    def _settle(self, delivery: BatchDelivery, failure: TidelogError) -> None:
+        self._pipeline.failures.add(delivery)
+        delivery.settle(-1, -1, failure)

@@ -1,0 +1,155 @@
+"""Keyword arguments of a client, checked before anything is opened.
+
+Each client lists its settings as a dataclass whose fields are made by the functions here; `read`
+turns what the user wrote into it. Invariant: a name that is not a setting, and a value that cannot
+be meant, is refused in words; none is ever ignored. Names are Kafka's in snake_case.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from tidelog.errors import InvalidConfig
+from tidelog.nearest import did_you_mean
+
+Settings = TypeVar("Settings")
+
+Duration = int | float | timedelta
+Size = int | str
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|b)?", re.IGNORECASE)
+_UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_CHECK: Final = "check"
+
+
+def read(kind: type[Settings], given: Mapping[str, object], client: str) -> Settings:
+    """The settings of a client; InvalidConfig for a wrong name or value."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    checked: dict[str, object] = {}
+    for name, value in given.items():
+        field = fields.get(name)
+        if field is None:
+            raise InvalidConfig(
+                f"{client} has no setting {name!r}",
+                hint=did_you_mean(name, fields) or f"It has {', '.join(sorted(fields))}",
+            )
+        checked[name] = field.metadata[_CHECK](name, value)
+    return kind(**checked)
+
+
+def _setting(default: object, check: Callable[[str, object], object]) -> Any:
+    return dataclasses.field(default=default, metadata={_CHECK: check})
+
+
+def duration_ms(default: int, *, least: int = 0) -> Any:
+    """A duration: milliseconds, or a timedelta. The setting holds milliseconds."""
+
+    def check(name: str, value: object) -> float:
+        number = value.total_seconds() * 1000 if isinstance(value, timedelta) else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InvalidConfig(
+                f"{name}={value!r} is no duration", hint="Use milliseconds or a timedelta"
+            )
+        if not least <= number < float("inf"):
+            raise InvalidConfig(f"{name}={value!r} is too small: at least {least} ms are needed")
+        return number
+
+    return _setting(default, check)
+
+
+def size_bytes(default: int, *, least: int = 0) -> Any:
+    """A size: bytes, or text such as "64 MiB". The setting holds bytes."""
+
+    def check(name: str, value: object) -> int:
+        found = _size_of(value)
+        if found is None:
+            raise InvalidConfig(
+                f"{name}={value!r} is no size", hint='Use bytes, or text such as "64 MiB"'
+            )
+        if found < least:
+            raise InvalidConfig(f"{name}={value!r} is too small: at least {least} bytes")
+        return found
+
+    return _setting(default, check)
+
+
+def _size_of(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    unit = (match[2] or "b").lower()
+    return int(float(match[1]) * _UNITS.get(unit[0], 1))
+
+
+def count(default: int, *, least: int, most: int) -> Any:
+    """A whole number between two bounds."""
+
+    def check(name: str, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidConfig(f"{name}={value!r} is no whole number")
+        if not least <= value <= most:
+            raise InvalidConfig(f"{name}={value!r} is not between {least} and {most}")
+        return value
+
+    return _setting(default, check)
+
+
+def choice(default: object, choices: Mapping[object, object]) -> Any:
+    """One of a few values; `choices` maps what may be written to what is meant."""
+
+    def check(name: str, value: object) -> object:
+        for written, meant in choices.items():
+            if value == written and isinstance(value, bool) == isinstance(written, bool):
+                return meant
+        words = [str(written) for written in choices]
+        raise InvalidConfig(
+            f"{name}={value!r} is not possible",
+            hint=did_you_mean(str(value), words) or f"Use one of {', '.join(words)}",
+        )
+
+    return _setting(default, check)
+
+
+def flag(default: bool) -> Any:
+    """True or False."""
+    return choice(default, {True: True, False: False})
+
+
+def text(default: str) -> Any:
+    """Text that is not empty."""
+
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str) or not value:
+            raise InvalidConfig(f"{name}={value!r} must be text that is not empty")
+        return value
+
+    return _setting(default, check)
+
+
+def anything(default: object) -> Any:
+    """Checked by whoever uses it."""
+    return _setting(default, lambda _, value: value)
+
+
+def addresses(bootstrap: str | list[str] | tuple[str, ...]) -> list[str]:
+    """The brokers to begin with: "host:port", several separated by commas, or a list of them."""
+    parts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+    found = [part.strip() for part in parts if part.strip()]
+    if not found:
+        raise InvalidConfig(
+            f"{bootstrap!r} names no broker", hint='Write "host:port", such as "localhost:9094"'
+        )
+    for address in found:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+            raise InvalidConfig(
+                f"{address!r} is no address of a broker",
+                hint='Write "host:port", such as "localhost:9094"',
+            )
+    return found
