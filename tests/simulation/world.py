@@ -8,8 +8,8 @@ nobody looked at, a call from a real thread) fails the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import logging
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -26,6 +26,8 @@ from simulation.trace import Trace
 _Result = TypeVar("_Result")
 #: Virtual time that tasks have to end after their scenario did.
 WIND_DOWN_S = 60.0
+#: How often a frozen coroutine is told to end.
+CLOSES_MAX = 20
 
 
 class UnhandledErrors(SimulationError):
@@ -137,10 +139,32 @@ def _wind_down(world: World) -> None:
 
 
 def _bury(world: World) -> None:
-    """Close the coroutines that will never run again, so that Python does not complain."""
+    """Close the coroutines that will never run again, so that Python does not complain.
+
+    Their `finally` blocks find no loop; what they say about that is of no interest.
+    """
+    said_before, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
+    try:
+        _close_all(world)
+    finally:
+        logging.root.manager.disable = said_before
+
+
+def _close_all(world: World) -> None:
     for task in world.loop.tasks_alive():
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         coroutine = task.get_coro()
         if coroutine is not None:
-            with suppress(BaseException):
-                coroutine.close()
+            _close(coroutine)
+
+
+def _close(coroutine: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
+    """A coroutine may refuse to end as often as it awaits something while it ends."""
+    for _ in range(CLOSES_MAX):
+        try:
+            coroutine.close()
+        except RuntimeError:
+            continue
+        except BaseException:  # noqa: BLE001 - nobody is left whom it concerns
+            return
+        return

@@ -1,0 +1,171 @@
+"""The nemesis: one fault after the other, each undone before the next, all undone in the end.
+
+What it may do is drawn by the plan. It never does what the design does not promise to survive:
+no power cut under `flush.policy=os`, nor after a sync that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from simulation.cluster import HOST, Cluster
+from simulation.history import History
+from simulation.workload.plan import Plan
+from simulation.world import World
+
+#: What a full disk still takes: the odd small file, never a segment.
+LAST_BYTES = 3000
+SLOW_DISK_S = (0.005, 1.5)
+#: All jumps together stay below the time after which a silent producer is forgotten.
+CLOCK_JUMPS_S = (-4 * 3600.0, -5.0, 5.0, 4 * 3600.0)
+BREATH_S = (0.3, 2.0)
+
+
+class Nemesis:
+    """See the module."""
+
+    def __init__(self, world: World, cluster: Cluster, plan: Plan, history: History) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._plan = plan
+        self._history = history
+        self._random = world.stream("nemesis")
+        self._clients = [
+            *(one.name for one in plan.producers),
+            *(one.name for one in plan.readers),
+            "admin",
+        ]
+        #: Whether the disk was full or failed, so that the node may complain.
+        self.disk_failed = False
+        #: What fails once stays failed until the operator starts the node anew.
+        self._needs_restart = False
+        self._clock_off_s = 0.0
+        self.faults: dict[str, Callable[[], Awaitable[None]]] = {
+            "kill": self._kill,
+            "power": self._power,
+            "restart": self._restart,
+            "pause": self._pause,
+            "cut": self._cut,
+            "slow_disk": self._slow_disk,
+            "full_disk": self._full_disk,
+            "failed_sync": self._failed_sync,
+            "clock": self._clock,
+        }
+
+    async def run(self) -> None:
+        """All the faults of the plan."""
+        for _ in range(self._plan.fault_count):
+            await self._breathe()
+            fault = self._random.choice(self._plan.faults)
+            self._world.trace.record(f"nemesis: {fault}")
+            await self.faults[fault]()
+        await self._breathe()
+
+    async def _breathe(self) -> None:
+        await asyncio.sleep(self._random.uniform(*BREATH_S))
+
+    async def heal(self) -> None:
+        """Everything is as it should be; a node whose disk failed a sync is started anew."""
+        self._world.network.heal()
+        self._cluster.resume()
+        self._cluster.power_on()
+        self._cluster.clock.jump(-self._clock_off_s)
+        self._clock_off_s = 0.0
+        if self._needs_restart and self._cluster.is_running:
+            self._cluster.kill()
+        self._needs_restart = False
+        if not self._cluster.is_running:
+            self._cluster.start()
+
+    def cut_power_now(self) -> None:
+        """The power goes, and is noted."""
+        self._history.power_cuts_s.append(self._world.now())
+        self._cluster.cut_power()
+
+    async def _kill(self) -> None:
+        self._cluster.kill()
+        await self._start_again()
+
+    async def _power(self) -> None:
+        self.cut_power_now()
+        await self._start_again()
+
+    async def _start_again(self) -> None:
+        await asyncio.sleep(self._random.choice((0.0, 0.1, 1.0, 4.0)))
+        self._cluster.power_on()
+        if not self._cluster.is_running:
+            self._cluster.start()
+        # Sometimes it dies again before it has recovered.
+        if self._random.random() < 0.3:
+            await asyncio.sleep(self._random.uniform(0, 0.05))
+            if "power" in self._plan.faults and self._random.random() < 0.5:
+                self.cut_power_now()
+            else:
+                self._cluster.kill()
+            self._cluster.power_on()
+            self._cluster.start()
+
+    async def _restart(self) -> None:
+        try:
+            async with asyncio.timeout(20):
+                await self._cluster.stop()
+        except TimeoutError:
+            self._history.anomalies.append("the node did not stop within 20 s")
+            self._cluster.kill()
+        await asyncio.sleep(self._random.choice((0.0, 1.0)))
+        self._cluster.start()
+
+    async def _pause(self) -> None:
+        self._cluster.pause()
+        await asyncio.sleep(self._random.choice((0.1, 2.0, 12.0)))
+        self._cluster.resume()
+
+    async def _cut(self) -> None:
+        cut_off = [name for name in self._clients if self._random.random() < 0.6]
+        one_way = self._random.random() < 0.5
+        if self._random.random() < 0.5:
+            self._world.network.cut([HOST], cut_off, one_way=one_way)
+        else:
+            self._world.network.cut(cut_off, [HOST], one_way=one_way)
+        await asyncio.sleep(self._random.choice((0.2, 2.0, 15.0)))
+        self._world.network.heal()
+
+    async def _slow_disk(self) -> None:
+        loop = self._world.loop
+        quick = loop.schedule
+        loop.schedule = replace(quick, executor_delay_s=SLOW_DISK_S)
+        await asyncio.sleep(self._random.uniform(1.0, 4.0))
+        others = [one for one in self._plan.faults if one in ("kill", "power")]
+        if others and self._random.random() < 0.7:
+            # What is under way to a slow disk is what a crash can take.
+            await self.faults[self._random.choice(others)]()
+        loop.schedule = quick
+
+    async def _full_disk(self) -> None:
+        disk = self._cluster.disk
+        whole = disk.total_bytes()
+        used = whole - disk.free_bytes()
+        self.disk_failed = True
+        disk.set_capacity(used + self._random.randint(0, LAST_BYTES))
+        await asyncio.sleep(self._random.uniform(0.5, 4.0))
+        if self._random.random() < 0.3:
+            self._cluster.kill()
+            self._cluster.start()
+            await asyncio.sleep(1.0)
+        self._cluster.disk.set_capacity(whole)
+
+    async def _failed_sync(self) -> None:
+        self.disk_failed = self._needs_restart = True
+        path_part = self._random.choice((".log", ".log", "journal", "store.log"))
+        self._cluster.disk.fail("sync", path_part=path_part)
+        await asyncio.sleep(self._random.uniform(0.2, 3.0))
+        if self._cluster.is_running:
+            self._cluster.kill()
+            self._cluster.start()
+
+    async def _clock(self) -> None:
+        jump_s = self._random.choice(CLOCK_JUMPS_S)
+        self._clock_off_s += jump_s
+        self._cluster.clock.jump(jump_s)
