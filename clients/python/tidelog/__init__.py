@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
+    from tidelog.admin.admin import Admin
+    from tidelog.admin.async_admin import AsyncAdmin
+    from tidelog.admin.descriptions import NewTopic
+    from tidelog.consumer.async_consumer import AsyncConsumer
+    from tidelog.consumer.batch import FetchedBatch
+    from tidelog.consumer.consumer import Consumer
+    from tidelog.consumer.decoding import UnreadableBatch
+    from tidelog.consumer.record_types import ConsumerRecord
+    from tidelog.engine.offsets import OffsetAndTimestamp
     from tidelog.errors import (
         BrokerUnreachable,
         BufferFull,
@@ -18,14 +27,18 @@ if TYPE_CHECKING:
         DeliveryExpired,
         ForkedClient,
         InvalidConfig,
+        InvalidRequest,
         MessageTooLarge,
+        OffsetOutOfRange,
         OutcomeUnknown,
         Refused,
         RequestTimedOut,
         RetriableError,
         SerializationFailed,
         TidelogError,
+        TopicAlreadyExists,
         UnknownTopic,
+        UnknownTopicId,
     )
     from tidelog.model import TopicPartition
     from tidelog.producer.async_producer import AsyncProducer
@@ -36,6 +49,15 @@ if TYPE_CHECKING:
 
 #: Where each public name lives.
 _HOMES = {
+    "tidelog.admin.admin": ("Admin",),
+    "tidelog.admin.async_admin": ("AsyncAdmin",),
+    "tidelog.admin.descriptions": ("NewTopic",),
+    "tidelog.consumer.async_consumer": ("AsyncConsumer",),
+    "tidelog.consumer.batch": ("FetchedBatch",),
+    "tidelog.consumer.consumer": ("Consumer",),
+    "tidelog.consumer.decoding": ("UnreadableBatch",),
+    "tidelog.consumer.record_types": ("ConsumerRecord",),
+    "tidelog.engine.offsets": ("OffsetAndTimestamp",),
     "tidelog.errors": (
         "BrokerUnreachable",
         "BufferFull",
@@ -43,14 +65,18 @@ _HOMES = {
         "DeliveryExpired",
         "ForkedClient",
         "InvalidConfig",
+        "InvalidRequest",
         "MessageTooLarge",
+        "OffsetOutOfRange",
         "OutcomeUnknown",
         "Refused",
         "RequestTimedOut",
         "RetriableError",
         "SerializationFailed",
         "TidelogError",
+        "TopicAlreadyExists",
         "UnknownTopic",
+        "UnknownTopicId",
     ),
     "tidelog.model": ("TopicPartition",),
     "tidelog.producer.async_producer": ("AsyncProducer",),
@@ -62,16 +88,26 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
     "AsyncProducer",
     "BrokerUnreachable",
     "BufferFull",
     "ClientClosed",
+    "Consumer",
+    "ConsumerRecord",
     "Deliveries",
     "Delivery",
     "DeliveryExpired",
+    "FetchedBatch",
     "ForkedClient",
     "InvalidConfig",
+    "InvalidRequest",
     "MessageTooLarge",
+    "NewTopic",
+    "OffsetAndTimestamp",
+    "OffsetOutOfRange",
     "OutcomeUnknown",
     "Producer",
     "Receipt",
@@ -82,8 +118,11 @@ __all__ = [
     "SerializationFailed",
     "Serializer",
     "TidelogError",
+    "TopicAlreadyExists",
     "TopicPartition",
     "UnknownTopic",
+    "UnknownTopicId",
+    "UnreadableBatch",
     "__version__",
     "json",
     "none",

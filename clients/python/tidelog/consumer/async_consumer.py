@@ -31,9 +31,9 @@ from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
 from tidelog.consumer.engine import Assignable
 from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 from tidelog.consumer.settings import ConsumerKeywords
-from tidelog.consumer.start import Start
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.offsets import Found
+from tidelog.engine.places import Start
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 #: A reader that never has to wait gives way after so many slices of records.

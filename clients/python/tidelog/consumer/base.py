@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Generic
+from typing import Final, Generic
 
 from tidelog.channel import ChannelFactory
 from tidelog.consumer.decoding import ALL_COLUMNS, Decoding, UnreadableBatch

@@ -31,13 +31,13 @@ from tidelog.consumer.base import (
 )
 from tidelog.consumer.batch import FetchedBatch
 from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
-from tidelog.consumer.engine import Assignable, ConsumerEngine
+from tidelog.consumer.engine import Assignable
 from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 from tidelog.consumer.settings import ConsumerKeywords
-from tidelog.consumer.start import Start
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.engine.offsets import Found
+from tidelog.engine.places import Start
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 Result = TypeVar("Result")
@@ -114,7 +114,7 @@ class Consumer(ConsumerBase[Key, Value]):
         self._thread = LoopThread(self._settings.client_id)
         self._thread.call(self._open_on_loop(channel_factory))
         # Runs also when the consumer was forgotten, and when the interpreter ends.
-        self._end = weakref.finalize(self, _end, self._thread, self._engine)
+        self._end = weakref.finalize(self, self._thread.finish, self._engine.close)
 
     async def _open_on_loop(self, channel_factory: ChannelFactory | None) -> None:
         self._open(channel_factory, self._arrived.set, self._give_back)
@@ -308,12 +308,3 @@ class Consumer(ConsumerBase[Key, Value]):
 
 def _deadline(timeout_s: float | None) -> float | None:
     return None if timeout_s is None else time.monotonic() + timeout_s
-
-
-def _end(thread: LoopThread, engine: ConsumerEngine) -> None:
-    """Closes an engine and its thread; in a child of the process that made them, does nothing."""
-    if thread.is_alive:
-        try:
-            thread.call(engine.close())
-        finally:
-            thread.stop()

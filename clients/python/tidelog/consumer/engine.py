@@ -19,9 +19,9 @@ from tidelog.consumer.fetcher import Fetcher
 from tidelog.consumer.fetching import Fetching, PartitionState
 from tidelog.consumer.offsets import OffsetLookup
 from tidelog.consumer.settings import ConsumerSettings
-from tidelog.consumer.start import Place, Start, Time, place_of, reset_policy, timestamp_of
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.offsets import Found, OffsetQuestions
+from tidelog.engine.places import Place, Start, Time, place_of, reset_policy, timestamp_of
 from tidelog.errors import InvalidPartitions, InvalidRequest
 from tidelog.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from tidelog.consumer.fetched import Delivery, Fault, Moved, Pushed, walk
-from tidelog.consumer.start import ResetPolicy
+from tidelog.engine.places import ResetPolicy
 from tidelog.engine.topic_identity import deleted, recreated
 from tidelog.errors import (
     CorruptMessage,

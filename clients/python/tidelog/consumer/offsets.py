@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from tidelog.consumer.fetching import PartitionState
-from tidelog.consumer.start import Offset, Place, ResetPolicy, question_for
 from tidelog.engine.offsets import OffsetAndTimestamp, OffsetQuestions
+from tidelog.engine.places import Offset, Place, ResetPolicy, question_for
 from tidelog.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 
 

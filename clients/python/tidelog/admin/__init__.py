@@ -1,0 +1,1 @@
+"""Administration: `Admin` and `AsyncAdmin`, equal but for `await`."""

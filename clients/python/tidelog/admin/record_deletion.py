@@ -1,0 +1,99 @@
+"""Deletes records below offsets: each leader is asked for its own partitions.
+
+`AsyncAdmin.delete_records` comes here. To delete below an offset twice is to delete once, so what
+failed for a passing reason is repeated until the deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import grpc
+
+from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.cluster import Cluster
+from tidelog.errors import InvalidRequest, LeaderNotAvailable, TidelogError
+from tidelog.model import TopicPartition
+from tidelog.wire.v1 import admin_pb2
+
+HIGH_WATERMARK = -1
+
+
+def before_offset(partition: TopicPartition, before: int | str) -> int:
+    """The offset below which records go; "latest" (also "end") is the high watermark."""
+    if before in ("latest", "end"):
+        return HIGH_WATERMARK
+    if isinstance(before, str) or before < 0:
+        raise InvalidRequest(
+            f"Records of {partition} can't be deleted before {before!r}",
+            hint="Give an offset, or 'latest' for all there are now",
+        )
+    return before
+
+
+class RecordDeletion:
+    """One call's work; `low_watermarks` fills as leaders answer."""
+
+    def __init__(self, cluster: Cluster, before: Mapping[TopicPartition, int | str]) -> None:
+        self._cluster = cluster
+        self._left = {partition: before_offset(partition, at) for partition, at in before.items()}
+        self.low_watermarks: dict[TopicPartition, int] = {}
+
+    async def run(self, deadline: float) -> dict[TopicPartition, int]:
+        """The first offset that is left in each partition."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            await self._ask_leaders(deadline)
+            return self.low_watermarks
+
+        return await self._cluster.retrying(attempt, deadline)
+
+    async def _ask_leaders(self, deadline: float) -> None:
+        by_leader: dict[str, admin_pb2.DeleteRecordsRequest] = {}
+        for partition, offset in self._left.items():
+            topic = await self._cluster.topic(partition.topic, deadline=deadline)
+            leader = self._cluster.leader(topic, partition.partition)
+            if leader.address is None:
+                self._cluster.view.mark_stale(topic.name)
+                raise LeaderNotAvailable(f"{partition} has no leader at this moment")
+            request = by_leader.setdefault(leader.address, admin_pb2.DeleteRecordsRequest())
+            request.partitions.add(
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                partition=partition.partition,
+                before_offset=offset,
+            )
+        error: TidelogError | None = None
+        for address, request in by_leader.items():
+            error = await self._ask(address, request) or error
+        if error is not None:
+            raise error
+
+    async def _ask(
+        self, address: str, request: admin_pb2.DeleteRecordsRequest
+    ) -> TidelogError | None:
+        view = self._cluster.view
+        try:
+            connection = await self._cluster.connections.get(address)
+            answer = await connection.admin.DeleteRecords(
+                request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
+            )
+        except grpc.aio.AioRpcError as failure:
+            for item in request.partitions:
+                view.mark_stale(item.topic)
+            return error_of_call(failure, address)
+        except TidelogError as failure:
+            for item in request.partitions:
+                view.mark_stale(item.topic)
+            return failure
+        error: TidelogError | None = None
+        for deleted in answer.partitions:
+            partition = TopicPartition(deleted.topic, deleted.partition)
+            if deleted.HasField("error"):
+                error = error_of(deleted.error)
+                if error.refresh_metadata:
+                    view.mark_stale(deleted.topic)
+            else:
+                self._left.pop(partition, None)
+                self.low_watermarks[partition] = deleted.low_watermark
+        return error
