@@ -40,14 +40,15 @@ class CompiledRecordsHook(BuildHookInterface[Any]):
             return
         self.scratch = tempfile.mkdtemp(prefix="tidelog-wheel-")
         try:
-            made = tool.compile_records(Path(self.scratch))
+            made = tool.compile_hot_paths(Path(self.scratch))
         except (ImportError, SystemExit) as failure:
             self.app.display_warning(
                 f"the record codec did not compile ({failure}): the wheel holds pure Python"
             )
             return
-        folder = tool.PACKAGE.replace(".", "/")
-        build_data["force_include"].update({str(path): f"{folder}/{path.name}" for path in made})
+        build_data["force_include"].update(
+            {str(path): f"{tool.PACKAGE}/{path.relative_to(self.scratch)}" for path in made}
+        )
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 
@@ -57,8 +58,8 @@ class CompiledRecordsHook(BuildHookInterface[Any]):
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _tool(self) -> ModuleType:
-        path = Path(self.root, "tools", "compile_records.py")
-        spec = importlib.util.spec_from_file_location("compile_records", path)
+        path = Path(self.root, "tools", "compile_hot_paths.py")
+        spec = importlib.util.spec_from_file_location("compile_hot_paths", path)
         if spec is None or spec.loader is None:
             raise FileNotFoundError(path)
         tool = importlib.util.module_from_spec(spec)

@@ -24,8 +24,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 VENV: Final = ROOT / ".venv"
 VENV_PYTHON: Final = VENV / "bin" / "python"
 STAMP: Final = VENV / "tidelog-setup.json"
-RECORDS: Final = ROOT / "clients" / "python" / "tidelog" / "records"
-COMPILE_TOOL: Final = ROOT / "tools" / "compile_records.py"
+CLIENT: Final = ROOT / "clients" / "python" / "tidelog"
+#: The folders of it that hold compiled modules.
+HOT_FOLDERS: Final = ("producer", "records")
+COMPILE_TOOL: Final = ROOT / "tools" / "compile_hot_paths.py"
 
 #: The extras in growing order: an environment of a later one serves every earlier one.
 EXTRAS: Final = ("server", "dev")
@@ -152,10 +154,11 @@ def ensure_codec(stamp: dict[str, str], *, may_compile: bool) -> None:
     Python prefers the compiled twin to the source beside it: a stale one would run old code
     silently, so it is removed before anything else is tried.
     """
-    inputs = f"{digest_of([*sorted(RECORDS.rglob('*.py')), COMPILE_TOOL])} {compiler_traits()}"
+    sources = [path for name in HOT_FOLDERS for path in sorted((CLIENT / name).rglob("*.py"))]
+    inputs = f"{digest_of([*sources, COMPILE_TOOL])} {compiler_traits()}"
     if stamp.get("codec") == inputs:
         return
-    for twin in sorted(RECORDS.rglob("*.so")):
+    for twin in sorted(CLIENT.rglob("*.so")):
         twin.unlink()
     stamp.pop("codec", None)
     write_stamp(stamp)

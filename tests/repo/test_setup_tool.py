@@ -70,7 +70,7 @@ def test_a_torn_stamp_counts_as_none(installed: list[str]) -> None:
 def test_a_compiled_twin_older_than_its_source_does_not_stay(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(setup, "RECORDS", tmp_path)
+    monkeypatch.setattr(setup, "CLIENT", tmp_path)
     twin = tmp_path / "decoder.cpython-311-x86_64-linux-gnu.so"
     twin.write_bytes(b"")
     setup.ensure_codec({"codec": "of an older source"}, may_compile=False)

@@ -14,7 +14,7 @@ import pytest
 from support.record_twins import WHY_NOT_COMPILED, has_compiled
 from support.tree import ROOT
 from tidelog.records.crc import crc32c
-from tools import compile_records
+from tools import compile_hot_paths
 
 SHOW: Final = """
 import sys
@@ -43,17 +43,17 @@ def test_the_compiled_twin_is_used_when_it_is_there() -> None:
 
 
 def test_every_compiled_module_has_its_source() -> None:
-    for name in compile_records.MODULES:
-        assert (compile_records.RECORDS / f"{name}.py").exists()
+    for name in compile_hot_paths.MODULES:
+        assert (compile_hot_paths.FOLDER / f"{name}.py").exists()
 
 
 def test_without_a_compiler_the_tool_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setattr(compile_records, "RECORDS", tmp_path)
+    monkeypatch.setattr(compile_hot_paths, "FOLDER", tmp_path)
     (tmp_path / "stale.so").touch()
-    assert compile_records.main() == 0
+    assert compile_hot_paths.main() == 0
     said = capsys.readouterr().out
     assert "no C compiler found (no-such-compiler): the pure Python codec is used (slower)" in said
     assert "install gcc and python3-dev" in said

@@ -22,18 +22,22 @@ if TYPE_CHECKING:
 PURE_VARIABLE: Final = "TIDELOG_PURE"
 
 
+#: The packages that hold compiled modules.
+HOT_PACKAGES: Final = ("tidelog.producer", "tidelog.records")
+
+
 class PureFinder:
-    """Finds the sources of this package's modules before the import system finds their twins."""
+    """Finds the sources of these packages' modules before the import system finds their twins."""
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The source of a module of this package; None leaves every other module alone."""
+        """The source of a module of these packages; None leaves every other module alone."""
         package, _, name = fullname.rpartition(".")
-        if package != __package__:
+        if package not in HOT_PACKAGES:
             return None
-        source = Path(__file__).with_name(f"{name}.py")
+        source = Path(__file__).parent.parent / package.rpartition(".")[2] / f"{name}.py"
         loader = SourceFileLoader(fullname, str(source))
         return spec_from_file_location(fullname, source, loader=loader)
 

@@ -1,7 +1,7 @@
-"""Compiles the modules of `tidelog.records` that see every record, by mypyc.
+"""Compiles the modules of the client that see every record, by mypyc.
 
 `make setup` calls this to put the compiled twins beside their sources; `hatch_build.py` calls
-`compile_records` to put them into a wheel. Without a C compiler nothing is lost but speed: the
+`compile_hot_paths` to put them into a wheel. Without a C compiler nothing is lost but speed: the
 sources are then what runs, and this says so.
 """
 
@@ -19,13 +19,27 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMPORT_ROOT: Final = ROOT / "clients" / "python"
-PACKAGE: Final = "tidelog.records"
-RECORDS: Final = IMPORT_ROOT.joinpath(*PACKAGE.split("."))
+PACKAGE: Final = "tidelog"
+FOLDER: Final = IMPORT_ROOT / PACKAGE
 
 #: What is compiled: these modules see every record, or the header of every batch.
-MODULES: Final = ("batch", "builder", "chain", "decoder", "record", "source", "varint")
+MODULES: Final = (
+    "producer/accumulator",
+    "producer/delivery",
+    "producer/handing_over",
+    "producer/many",
+    "producer/partitioner",
+    "producer/sends",
+    "records/batch",
+    "records/builder",
+    "records/chain",
+    "records/decoder",
+    "records/record",
+    "records/source",
+    "records/varint",
+)
 
-#: The one library that holds the code of all of them; it lies inside the package.
+#: The one library that holds the code of all of them; it lies beside `records`.
 LIBRARY: Final = f"{PACKAGE}.compiled"
 
 
@@ -39,7 +53,7 @@ def missing_for_compiling() -> str | None:
     return None
 
 
-def compile_records(target: Path) -> list[Path]:
+def compile_hot_paths(target: Path) -> list[Path]:
     """Compiles the modules into `target`, as the package's folder; returns the files made.
 
     Needs mypy and setuptools. Raises `SystemExit` with the compiler's words when it fails.
@@ -55,7 +69,7 @@ def compile_records(target: Path) -> list[Path]:
                 "--namespace-packages",
                 "--explicit-package-bases",
                 f"--cache-dir={scratch}/mypy",
-                *(str(RECORDS / f"{name}.py") for name in MODULES),
+                *(str(FOLDER / f"{name}.py") for name in MODULES),
             ],
             group_name=LIBRARY,
             target_dir=f"{scratch}/c",
@@ -67,12 +81,19 @@ def compile_records(target: Path) -> list[Path]:
         command.ensure_finalized()
         command.run()
         made = [Path(output) for output in command.get_outputs()]
-        return [Path(shutil.copy(path, target)) for path in made]
+        return [_put(path, Path(scratch, "lib", PACKAGE), target) for path in made]
+
+
+def _put(made: Path, root: Path, target: Path) -> Path:
+    """Copies a file to its place below the package's folder."""
+    place = target / made.relative_to(root)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(made, place))
 
 
 def main() -> int:
     """Compiles in place; returns the exit status, which is 0 where there is no compiler."""
-    for stale in RECORDS.glob("*.so"):
+    for stale in FOLDER.rglob("*.so"):
         stale.unlink()
     missing = missing_for_compiling()
     if missing is not None:
@@ -81,7 +102,7 @@ def main() -> int:
             "install gcc and python3-dev to compile"
         )
         return 0
-    made = compile_records(RECORDS)
+    made = compile_hot_paths(FOLDER)
     print(f"{PACKAGE}: compiled {', '.join(MODULES)} ({len(made)} files)")
     return 0
 
