@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,10 @@ from support.eventually import eventually
 from support.tree import ROOT
 
 FREE_PORTS: Final = ("--port", "0", "--metrics-port", "0", "--internal-port", "0")
+#: Turns a test that would hang into one that fails; says nothing about speed.
+HANG_S: Final = 60.0
+#: How a line of a log for people begins that nobody needs to worry about.
+INFORMATION: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d INFO ")
 UP: Final = ("-m", "tidelog_node")
 
 
@@ -70,6 +75,11 @@ class ProcessNode:
         return gone or bool(newline)
 
     @property
+    def output(self) -> str:
+        """What it has written to its standard output."""
+        return self._stdout.read_text()
+
+    @property
     def log(self) -> str:
         """What it has written to its standard error."""
         return self._stderr.read_text()
@@ -77,6 +87,10 @@ class ProcessNode:
     def log_lines(self) -> list[str]:
         """The lines of its log."""
         return self.log.splitlines()
+
+    def complaints(self) -> list[str]:
+        """The lines of its log that are more than information."""
+        return [line for line in self.log_lines() if not INFORMATION.match(line)]
 
     @property
     def resident_bytes(self) -> int:
@@ -98,8 +112,8 @@ class ProcessNode:
         self._process.send_signal(signal.SIGINT)
 
     def exit_code(self) -> int:
-        """Waits for its end."""
-        return self._process.wait()
+        """Waits for its end; one that never comes fails the test."""
+        return self._process.wait(timeout=HANG_S)
 
     @property
     def has_ended(self) -> bool:
@@ -109,19 +123,25 @@ class ProcessNode:
 
 @contextmanager
 def node_process(
-    data_dir: Path,
+    data_dir: Path | None,
     *flags: str,
     entry: Sequence[str] = UP,
     environment: dict[str, str] | None = None,
+    log_folder: Path | None = None,
 ) -> Iterator[ProcessNode]:
-    """Starts the process and waits for nothing; kills it if it is still there at the end."""
-    arguments = [*entry, "--json", *FREE_PORTS, "--data-dir", str(data_dir), *flags]
+    """Starts the process and waits for nothing; kills it if it is still there at the end.
+
+    Its log goes beside the data directory; where it has none, `log_folder` says where.
+    """
+    place = ("--data-dir", str(data_dir)) if data_dir is not None else ()
+    arguments = [*entry, "--json", *FREE_PORTS, *place, *flags]
+    if log_folder is None:
+        assert data_dir is not None, "a node without a data directory needs a place for its log"
+        log_folder = data_dir.parent / f"{data_dir.name}-log"
     paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
     inherited = {key: text for key, text in os.environ.items() if not key.startswith("TIDELOG_")}
     node = ProcessNode(
-        arguments,
-        data_dir.parent / f"{data_dir.name}-log",
-        {**inherited, "PYTHONPATH": paths, **(environment or {})},
+        arguments, log_folder, {**inherited, "PYTHONPATH": paths, **(environment or {})}
     )
     try:
         yield node
@@ -132,12 +152,15 @@ def node_process(
 
 @contextmanager
 def running_node(
-    data_dir: Path,
+    data_dir: Path | None,
     *flags: str,
     entry: Sequence[str] = UP,
     environment: dict[str, str] | None = None,
+    log_folder: Path | None = None,
 ) -> Iterator[ProcessNode]:
     """The same, once it serves."""
-    with node_process(data_dir, *flags, entry=entry, environment=environment) as node:
+    with node_process(
+        data_dir, *flags, entry=entry, environment=environment, log_folder=log_folder
+    ) as node:
         node.wait_until_ready()
         yield node

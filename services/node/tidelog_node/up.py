@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidConfig, StorageError
 from tidelog.version import __version__
 from tidelog_node.node import Node
 from tidelog_node.progress import show_recovery
@@ -150,8 +150,7 @@ async def _serve(config: BrokerConfig, options: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    node = Node(config, LocalDisk(config.data_dir), on_failure=stopped.set)
-    await node.start(show_recovery if sys.stderr.isatty() and not options.json else None)
+    node = await _start(config, options, stopped)
     # What lives now lives until the end: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -161,6 +160,19 @@ async def _serve(config: BrokerConfig, options: argparse.Namespace) -> int:
     finally:
         await node.stop()
     return 1 if node.has_failed else 0
+
+
+async def _start(config: BrokerConfig, options: argparse.Namespace, stopped: asyncio.Event) -> Node:
+    try:
+        node = Node(config, LocalDisk(config.data_dir), on_failure=stopped.set)
+        await node.start(show_recovery if sys.stderr.isatty() and not options.json else None)
+    except OSError as error:
+        raise StorageError(
+            f"The data directory {config.data_dir} can't be used",
+            cause=str(error),
+            hint="Set data.dir to a directory that this user may write to, with space left",
+        ) from error
+    return node
 
 
 def _announce(node: Node, options: argparse.Namespace, seconds: float) -> None:

@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from tidelog.errors import TidelogError
+
 Buffer = bytes | bytearray | memoryview
 
 
-class AlreadyLocked(Exception):
+class AlreadyLocked(TidelogError):
     """Another process uses this data directory."""
 
     def __init__(self, path: str, holder: str) -> None:
         self.path = path
         self.holder = holder
         super().__init__(
-            f"The data directory is locked by {holder} (lock file {path}). "
-            "Stop that process, or give this one a data directory of its own."
+            f"The data directory is locked by {holder} (lock file {path})",
+            hint="Stop that process, or give this one a data directory of its own",
         )
 
 

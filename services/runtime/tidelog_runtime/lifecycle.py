@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +68,9 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_failure = on_failure
 
-    def spawn(self, name: str, work: Awaitable[None]) -> None:
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` beside everything else."""
-
-        async def run() -> None:
-            await work
-
-        task = asyncio.get_running_loop().create_task(run(), name=name)
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
 
