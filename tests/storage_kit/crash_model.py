@@ -127,7 +127,7 @@ def _check_epochs(log: Log, held: list[BatchHeader]) -> None:
     for header in held:
         if not lines or header.leader_epoch > lines[-1][0]:
             lines.append((header.leader_epoch, max(header.base_offset, log.log_start)))
-    known = [line for line in log.body().epochs.lines() if line[1] >= log.log_start]
+    known = [line for line in log.body().epochs.lines() if log.log_start <= line[1] < log.log_end]
     older = [line for line in log.body().epochs.lines() if line[1] < log.log_start]
     if lines and older and (not known or known[0][1] > log.log_start):
         known.insert(0, (older[-1][0], log.log_start))

@@ -85,10 +85,16 @@ class LogBody:
         body.epochs = loaded.epochs
         body.producers = loaded.producers
         body.damaged_ranges = loaded.damaged_ranges
+        body.snapshot_offset = loaded.snapshot_offset
+        if loaded.snapshot_offset >= 0:
+            body._written_epochs = loaded.epochs.lines()
         body.refresh()
         for at, segment in enumerate(body.segments[:-1]):
             segment.write_index(body.segments[at + 1].base_offset)
             segment.drop_index()
+        if body.active is not None:
+            # Recovery may have let go of the index of a segment that is the last one now.
+            body.active.index()
         return body
 
     def refresh(self) -> None:

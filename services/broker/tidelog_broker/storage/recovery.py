@@ -68,6 +68,8 @@ class LoadedLog:
     #: The last segment ends in damage: nothing may be appended to it.
     needs_roll: bool = False
     bytes_scanned: int = 0
+    #: The snapshot the producer state began with; -1 when the caches on disk are not to be kept.
+    snapshot_offset: int = -1
 
 
 class Recovery:
@@ -97,7 +99,11 @@ class Recovery:
         self._next_offset = 0
         self._scan_from = 0
         self._snapshot_offset = 0
+        #: The segment being read is indexed up to this position.
+        self._indexed_up_to = 0
         self._found_damage = False
+        #: Names were removed or bytes cut: that must be durable before the log is used.
+        self._changed = False
 
     def run(self) -> LoadedLog:
         """Recover; raises OSError, LogCorrupt when not even segment names make sense."""
@@ -150,7 +156,7 @@ class Recovery:
         """Producer state and leader epochs as of some offset; where to read on from."""
         log = self._log
         first = log.segments[0].base_offset
-        snapshots.remove_above(self._disk, self._folder, self._durable)
+        self._changed |= snapshots.remove_above(self._disk, self._folder, self._durable)
         found = snapshots.newest(
             self._disk, self._folder, file_names=file_names, up_to=self._durable
         )
@@ -162,8 +168,11 @@ class Recovery:
         if self._disk.exists(path):
             with contextlib.suppress(DamagedFile):
                 log.epochs, covered = LeaderEpochs.decode(self._disk.read_bytes(path), path)
-            # It may know of epochs that are not to be; written anew it must not come back.
-            self._disk.remove(path)
+            if covered > self._durable or covered == first:
+                # It may know of epochs that are not to be; written anew it must not come back.
+                self._remove_cache(path)
+            elif covered == self._snapshot_offset:
+                log.snapshot_offset = covered
         return max(first, min(self._snapshot_offset, covered, self._durable))
 
     def _check_beginning(self) -> None:
@@ -225,16 +234,20 @@ class Recovery:
         relative, position = segment.read_index().place_of_offset(
             max(self._scan_from - segment.base_offset, 0)
         )
-        # As with the epochs: what the files say of the log from here on may not come true.
-        segment.remove_index_files()
-        segment.restart_index(position + 1 if position else 0)
+        self._indexed_up_to = segment.covered.position
+        if segment.covered.next_offset > self._scan_from or not self._indexed_up_to:
+            # As with the epochs: what the files say of the log from here on may not come true.
+            segment.remove_index_files()
+            segment.restart_index(position + 1 if position else 0)
+            segment.first_append_ms = segment.last_append_ms = self._now_ms
+            self._indexed_up_to = 0
+            self._changed = True
         self._next_offset = segment.base_offset + relative
         self._log.epochs.cut_end(self._next_offset)
         return self._scan_batches(segment, position, following)
 
     def _scan_batches(self, segment: Segment, position: int, following: int | None) -> bool:
         reader = BatchReader(segment)
-        segment.first_append_ms = segment.last_append_ms = self._now_ms
         while position < segment.size:
             known = segment.end_of_damage(position)
             if known is not None:
@@ -246,6 +259,7 @@ class Recovery:
                 # Only what was durable can be damaged; anything else is the torn end of the log.
                 if self._next_offset >= self._durable:
                     segment.cut(position)
+                    self._changed = True
                     return False
                 resumed = self._pass_damage(segment, reader, position, following)
                 if resumed is None:
@@ -265,7 +279,9 @@ class Recovery:
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         log = self._log
-        segment.take(position, header)
+        if position >= self._indexed_up_to:
+            segment.take(position, header)
+            segment.last_append_ms = self._now_ms
         log.bytes_scanned += 12 + header.batch_length
         if header.leader_epoch > log.epochs.latest:
             log.epochs.begin(header.leader_epoch, header.base_offset)
@@ -326,6 +342,7 @@ class Recovery:
         segments = self._log.segments
         for segment in segments[at:]:
             segment.remove()
+            self._changed = True
         del segments[at:]
 
     def _finish(self) -> None:
@@ -346,14 +363,23 @@ class Recovery:
         if log.segments and log.segments[-1].end_of_damage(log.segments[-1].size - 1) is not None:
             log.needs_roll = True
         kept_up_to = log.log_end if reset_to is None else -1
-        snapshots.remove_above(self._disk, self._folder, kept_up_to)
+        self._changed |= snapshots.remove_above(self._disk, self._folder, kept_up_to)
         if self._found_damage or reset_to is not None:
             damage.write(self._disk, self._folder, log.damaged_ranges)
-        for at, segment in enumerate(log.segments):
-            last = at + 1 == len(log.segments)
-            if last or log.segments[at + 1].base_offset > self._durable:
+        if log.log_end > self._durable or self._changed:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Sync whatever may not have been durable."""
+        segments = self._log.segments
+        for at, segment in enumerate(segments):
+            if at + 1 == len(segments) or segments[at + 1].base_offset > self._durable:
                 segment.file().sync()
         self._disk.sync_directory(self._folder)
+
+    def _remove_cache(self, path: str) -> None:
+        self._disk.remove(path)
+        self._changed = True
 
 
 class BatchReader:

@@ -59,11 +59,12 @@ def newest(
     return None
 
 
-def remove_above(disk: Disk, folder: str, offset: int) -> None:
-    """The log ends at `offset` now: what is known of later offsets is wrong."""
-    for found in offsets(disk.list_directory(folder)):
-        if found > offset:
-            disk.remove(names.stem(folder, found) + SNAPSHOT)
+def remove_above(disk: Disk, folder: str, offset: int) -> bool:
+    """The log ends at `offset` now: what is known of later offsets is wrong. Whether any was."""
+    wrong = [found for found in offsets(disk.list_directory(folder)) if found > offset]
+    for found in wrong:
+        disk.remove(names.stem(folder, found) + SNAPSHOT)
+    return bool(wrong)
 
 
 def remove_superfluous(disk: Disk, folder: str, segment_bases: Iterable[int]) -> None:
