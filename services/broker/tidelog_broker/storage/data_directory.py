@@ -176,6 +176,10 @@ class DataDirectory:
         """The logs that are open."""
         return list(self._logs.values())
 
+    def holds(self, log: Log) -> bool:
+        """Whether this very log is open here: another may have come in its partition's place."""
+        return self._logs.get(log.partition_id) is log
+
     def stored_partitions(self) -> list[PartitionId]:
         """The partitions that have a folder here, in order."""
         found = []

@@ -204,7 +204,8 @@ class GroupCommit:
             self._pending_ends[log] = log.durable_end
             if self._policy is FlushPolicy.COMMIT:
                 self._on_durable(log, log.durable_end)
-        elif error is not None:
+        elif error is not None and self._directory.holds(log):
+            # (The files of a partition that was deleted meanwhile need not be there.)
             self._on_fault(log, error)
 
 

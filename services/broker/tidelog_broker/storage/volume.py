@@ -7,7 +7,6 @@ anything may be appended at all; the trash gives space back some time after a fi
 from __future__ import annotations
 
 import errno
-from collections import deque
 from typing import Final, Protocol
 
 from tidelog.errors import DiskFull, StorageError
@@ -36,13 +35,17 @@ class LoadedIndexes:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._loaded: deque[DropsIndex] = deque()
+        self._loaded: dict[DropsIndex, None] = {}
 
     def keep(self, segment: DropsIndex) -> None:
         """The segment has read its index; another one may have to let go of its own."""
-        self._loaded.append(segment)
+        # It may be known from an earlier time: its place is the last one, and it has one only.
+        self._loaded.pop(segment, None)
+        self._loaded[segment] = None
         if len(self._loaded) > self._limit:
-            self._loaded.popleft().drop_index()
+            oldest = next(iter(self._loaded))
+            del self._loaded[oldest]
+            oldest.drop_index()
 
 
 class SpaceGuard:
