@@ -155,10 +155,9 @@ class ProducerCore:
         self._quiet_until = FOREVER
         for queue in self._active:
             queue.expire(now)
-            self._hear(queue)
-            if queue.retry_at <= now:
-                continue
-            self._quiet_until = min(self._quiet_until, queue.retry_at)
+            self._quiet_until = min(self._quiet_until, queue.next_deadline)
+            if queue.retry_at > now:
+                self._quiet_until = min(self._quiet_until, queue.retry_at)
 
     def _hear(self, queue: PartitionQueue) -> None:
         """Takes over when the queue wants to be looked at."""

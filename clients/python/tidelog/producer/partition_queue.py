@@ -89,6 +89,7 @@ class PartitionQueue:
         "in_flight",
         "is_broken",
         "is_idempotent",
+        "is_known",
         "is_rewinding",
         "key",
         "next_sequence",
@@ -110,6 +111,8 @@ class PartitionQueue:
         self.next_sequence = 0
         self.is_rewinding = False
         self.is_broken = False
+        #: Whether the partition's leader has acknowledged a batch of this identity.
+        self.is_known = False
         self.retry_at = 0.0
         #: Why nothing more can be written: the topic is gone, or the producer is fenced.
         self.dead: TidelogError | None = None
@@ -129,9 +132,7 @@ class PartitionQueue:
         """The batch to send now, marked as in flight; None when there is none."""
         if len(self.batches) <= self.in_flight or now < self.retry_at:
             return None
-        if self.in_flight and (
-            self.is_rewinding or self.is_broken or self.in_flight >= self.window
-        ):
+        if self.in_flight and (self.is_rewinding or self.is_broken or self._is_window_full()):
             return None
         self.is_rewinding = False
         if self.is_broken and self._is_ready_to_renumber():
@@ -151,6 +152,15 @@ class PartitionQueue:
         self.in_flight += 1
         return batch
 
+    def _is_window_full(self) -> bool:
+        """A broker that knows nothing of a producer takes any sequence for its first one.
+
+        So the first batch of an identity goes alone: a second one must not arrive before it.
+        """
+        if self.is_idempotent and not self.is_known:
+            return True
+        return self.in_flight >= self.window
+
     def _is_ready_to_renumber(self) -> bool:
         """Nothing of the broken sequence is open: the first batch was certainly not written."""
         return self.in_flight == 0 and not (self.batches and self.batches[0].is_uncertain)
@@ -168,12 +178,14 @@ class PartitionQueue:
         self.identity = None
         self.next_sequence = 0
         self.is_broken = False
+        self.is_known = False
 
     # ------------------------------------------------------------------ answers
 
     def acknowledge(self, batch: QueuedBatch, base_offset: int, append_time_ms: int) -> None:
         """The broker has written the batch, now or before."""
         self._land(batch)
+        self.is_known = True
         self._backoff_s = RETRY_BACKOFF_S
         if batch.is_given_up:
             self.batches.remove(batch)

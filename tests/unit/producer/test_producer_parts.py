@@ -1,0 +1,400 @@
+"""The small parts of a producer: partitioner, settings, serializers, handles, accumulator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pytest
+from aiokafka.partitioner import murmur2 as kafka_murmur2
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidelog
+from tidelog.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidTimestamp,
+    OutcomeUnknown,
+    Refused,
+    RequestTimedOut,
+    SerializationFailed,
+)
+from tidelog.producer.accumulator import Accumulator, TopicRoute
+from tidelog.producer.delivery import BatchDelivery, Deliveries, Delivery, Receipt
+from tidelog.producer.failures import Failures
+from tidelog.producer.handing_over import to_bytes, to_headers, to_milliseconds
+from tidelog.producer.partitioner import (
+    IN_TURN,
+    STICKY,
+    Partitioner,
+    murmur2,
+    partition_of_key,
+)
+from tidelog.producer.producer_settings import (
+    ProducerOptions,
+    ProducerSettings,
+    producer_settings,
+)
+from tidelog.records.compression import Compression
+from tidelog.records.decoder import decode_records
+from tidelog.settings import addresses
+
+# ---------------------------------------------------------------------- partitioner
+
+#: From the tests of Kafka's Java client, as signed numbers.
+GOLDEN: Final = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.mark.parametrize("key", GOLDEN)
+def test_keys_are_hashed_as_kafka_does(key: bytes) -> None:
+    assert murmur2(key) == GOLDEN[key] & 0xFFFFFFFF
+
+
+@given(st.binary(max_size=64))
+def test_any_key_is_hashed_as_another_client_does(key: bytes) -> None:
+    assert murmur2(key) == kafka_murmur2(key) & 0xFFFFFFFF
+    assert partition_of_key(key, 7) == (kafka_murmur2(key) & 0x7FFFFFFF) % 7
+
+
+def test_partitioners_choose() -> None:
+    assert Partitioner("default").choose("t", None, 4) == STICKY
+    assert Partitioner("default").choose("t", b"21", 4) == partition_of_key(b"21", 4)
+    assert Partitioner("round_robin").choose("t", b"21", 4) == IN_TURN
+    assert Partitioner(lambda topic, key, count: count - 1).choose("t", None, 4) == 3
+
+
+def test_a_misspelt_partitioner_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="Did you mean 'round_robin'"):
+        Partitioner("roundrobin")
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_the_types_of_the_options_are_those_of_the_settings() -> None:
+    fields = {field.name for field in dataclasses.fields(ProducerSettings)}
+    assert fields == set(ProducerOptions.__annotations__)
+
+
+def test_durations_and_sizes_may_be_written_as_people_do() -> None:
+    found, _ = producer_settings(
+        {"linger_ms": timedelta(seconds=1), "buffer_memory": "64 MiB", "batch_size": "16k"}
+    )
+    assert (found.linger_ms, found.buffer_memory, found.batch_size) == (1000, 64 << 20, 16 << 10)
+
+
+def test_defaults_are_those_that_the_documents_promise() -> None:
+    found, _ = producer_settings({})
+    assert (found.acks, found.linger_ms, found.delivery_timeout_ms) == ("all", 5, 120_000)
+    assert found.is_idempotent
+    assert not producer_settings({"acks": 0})[0].is_idempotent
+
+
+def test_a_small_buffer_makes_small_batches() -> None:
+    assert producer_settings({"buffer_memory": 1000})[0].batch_size == 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"linger": 5}, "no setting 'linger'"),
+        ({"max_inflight": 5}, "Did you mean 'max_in_flight'"),
+        ({"acks": "al"}, "Did you mean 'all'"),
+        ({"acks": True}, "acks=True is not possible"),
+        ({"compression": "zst"}, "Did you mean 'zstd'"),
+        ({"compression": "gzip", "compression_level": 11}, "levels 1 to 9"),
+        ({"linger_ms": "soon"}, "is no duration"),
+        ({"linger_ms": -1}, "too small"),
+        ({"batch_size": "many"}, "is no size"),
+        ({"batch_size": 2000, "buffer_memory": 1000}, "larger than buffer_memory"),
+        ({"max_in_flight": 6}, "not between 1 and 5"),
+        ({"max_in_flight": 2.5}, "no whole number"),
+        ({"enable_idempotence": 1}, "enable_idempotence=1 is not possible"),
+        ({"client_id": ""}, "must be text"),
+        ({"partitioner": 3}, "neither a name nor a function"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        producer_settings(given)
+
+
+def test_addresses_are_checked_before_anything_is_dialled() -> None:
+    assert addresses("a:1, b:2") == ["a:1", "b:2"]
+    assert addresses(["[::1]:9094"]) == ["[::1]:9094"]
+    for wrong in ("", "localhost", "localhost:", "localhost:http", "localhost:70000"):
+        with pytest.raises(InvalidConfig, match="host:port"):
+            addresses(wrong)
+
+
+# ---------------------------------------------------------------------- serializers
+
+
+@dataclasses.dataclass
+class Item:
+    """Something inside something."""
+
+    name: str
+    price: float
+
+
+@dataclasses.dataclass
+class Order:
+    """Something to send."""
+
+    number: int
+    item: Item
+    note: str | None = None
+
+
+def test_a_dataclass_goes_out_and_comes_back() -> None:
+    orders = tidelog.json(Order)
+    order = Order(7, Item("tëa", 2.5))
+    encoded = orders.serialize(order)
+    assert encoded == '{"number":7,"item":{"name":"tëa","price":2.5},"note":null}'.encode()
+    assert orders.deserialize(encoded) == order
+    assert orders.serialize(None) is None
+    assert orders.deserialize(None) is None
+
+
+def test_json_of_plain_values_and_text() -> None:
+    assert tidelog.json(dict).deserialize(b'{"a":1}') == {"a": 1}
+    assert tidelog.utf8.deserialize(tidelog.utf8.serialize("grüße")) == "grüße"
+    with pytest.raises(TypeError, match="expected dict, got list"):
+        tidelog.json(dict).deserialize(b"[]")
+
+
+def test_what_cannot_be_turned_into_bytes_names_its_topic() -> None:
+    with pytest.raises(SerializationFailed, match=r"for topic 'orders'.*expected Order, got int"):
+        to_bytes(3, tidelog.json(Order).serialize, "value", "orders")
+    with pytest.raises(SerializationFailed, match="must be bytes, str or None, not int"):
+        to_bytes(3, None, "key", "orders")
+    assert to_bytes(bytearray(b"a"), None, "value", "t") == b"a"
+    assert to_bytes("ä", None, "value", "t") == "ä".encode()
+
+
+def test_headers_and_timestamps_as_people_write_them() -> None:
+    assert to_headers({"a": "x", "b": None}) == [("a", b"x"), ("b", None)]
+    assert to_headers([("a", b"1"), ("a", b"2")]) == [("a", b"1"), ("a", b"2")]
+    with pytest.raises(SerializationFailed, match="name of a header"):
+        to_headers({1: b""})  # type: ignore[arg-type]
+    assert to_milliseconds(datetime(2026, 1, 1, tzinfo=UTC)) == 1_767_225_600_000
+    assert to_milliseconds(5) == 5
+
+
+# ---------------------------------------------------------------------- handles
+
+
+def settled(error: tidelog.TidelogError | None = None, base_offset: int = 40) -> BatchDelivery:
+    batch = BatchDelivery("orders", 3, lambda: None)
+    batch.count = 3
+    batch.settle(base_offset if error is None else -1, -1, error)
+    return batch
+
+
+def test_a_handle_tells_offset_and_time_of_its_own_record() -> None:
+    delivery = Delivery(settled(), 2, 1234)
+    assert delivery.done()
+    assert delivery.result() == Receipt("orders", 3, 42, 1234)
+    assert delivery.exception() is None
+    assert repr(delivery) == "<Delivery to orders-3: acknowledged>"
+
+
+def test_the_brokers_clock_wins_where_the_topic_says_so() -> None:
+    batch = BatchDelivery("orders", 3, lambda: None)
+    batch.settle(0, 9999, None)
+    assert Delivery(batch, 0, 1).result().timestamp == 9999
+
+
+def test_a_failure_is_raised_to_each_as_its_own() -> None:
+    batch = settled(OutcomeUnknown("who knows"))
+    caught = []
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown) as raised:
+            Delivery(batch, 0, 1).result()
+        caught.append(raised.value)
+    assert caught[0] is not caught[1]
+    assert str(caught[0]) == "who knows."
+
+
+def test_waiting_has_a_limit_and_hurries() -> None:
+    hurried: list[bool] = []
+    batch = BatchDelivery("orders", 3, lambda: hurried.append(True))
+    with pytest.raises(RequestTimedOut, match="orders-3"):
+        Delivery(batch, 0, 1).result(timeout=timedelta(0))
+    assert hurried == [True]
+
+
+def test_callbacks_come_once_and_one_that_fails_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    batch = BatchDelivery("orders", 3, lambda: None)
+    told: list[Delivery] = []
+    first, second = Delivery(batch, 0, 1), Delivery(batch, 1, 1)
+    first.add_done_callback(lambda _: 1 / 0)
+    second.add_done_callback(told.append)
+    batch.settle(7, -1, None)
+    batch.settle(8, -1, None)
+    second.add_done_callback(told.append)
+    assert told == [second, second]
+    assert second.result().offset == 8
+    assert "A delivery callback failed" in caplog.text
+
+
+def test_many_records_share_one_handle_and_have_a_verdict_each() -> None:
+    deliveries = Deliveries(5)
+    good, bad = settled(), settled(Refused("no"))
+    deliveries.add(good, 1, 1)
+    deliveries.add(good, 2, 1)
+    deliveries.add(bad, 0, 1)
+    verdicts = deliveries.verdicts()
+    assert len(deliveries) == 3
+    assert verdicts[:2] == [Receipt("orders", 3, 41, 5), Receipt("orders", 3, 42, 5)]
+    assert isinstance(verdicts[2], Refused)
+    with pytest.raises(Refused):
+        deliveries.result()
+
+
+def test_verdicts_come_in_the_order_of_the_call() -> None:
+    deliveries = Deliveries(0, [10, 11, 12])
+    deliveries.order = [2, 0, 1]
+    deliveries.add(settled(), 0, 3)
+    assert [(r.offset, r.timestamp) for r in deliveries.result()] == [(41, 10), (42, 11), (40, 12)]
+
+
+def test_failures_that_nobody_asked_about_are_summed_up() -> None:
+    failures = Failures()
+    asked, silent = settled(Refused("no")), settled(Refused("disk full"))
+    failures.add(asked)
+    failures.add(silent)
+    Delivery(asked, 0, 1).exception()
+    summary = failures.summary()
+    assert isinstance(summary, Refused)
+    assert "3 records were not acknowledged: 3 for orders-3 (Refused)" in str(summary)
+    assert "disk full" in str(summary)
+    failures.add(settled(OutcomeUnknown("cut")))
+    assert isinstance(failures.summary(), OutcomeUnknown)
+    assert Failures().summary() is None
+
+
+# ---------------------------------------------------------------------- accumulator
+
+
+class Bench:
+    """An accumulator with one topic."""
+
+    def __init__(self, partitions: int = 3, batch_bytes: int = 200) -> None:
+        self.woken = 0
+        wake: Callable[[], None] = self._wake
+        self.accumulator = Accumulator(
+            batch_bytes=batch_bytes,
+            limit_bytes=10_000,
+            clock=lambda: 1.0,
+            wake=wake,
+            hurry=lambda: None,
+            lock=None,
+        )
+        self.route = TopicRoute("t", b"id", partitions, 0)
+        self.accumulator.routes["t"] = self.route
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def add(self, value: bytes, partition: int = STICKY) -> Delivery:
+        return self.accumulator.add(self.route, partition, value, None, (), 1000)
+
+    def taken(self) -> list[tuple[int, list[bytes | None]]]:
+        """The sealed batches: partition and values."""
+        sealed, _ = self.accumulator.take()
+        return [(batch.slot.partition, values(batch)) for batch in sealed]
+
+
+def values(batch: Any) -> list[bytes | None]:
+    encoded = batch.encode(Compression.NONE, None, (1, 0, 0))
+    return [record.value for record in decode_records(encoded, "t", 0)]
+
+
+def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
+    bench = Bench()
+    handles = [bench.add(b"x" * 50) for _ in range(7)]
+    assert [handle.partition for handle in handles] == [0, 0, 1, 1, 2, 2, 0]
+    assert bench.taken() == [(0, [b"x" * 50] * 2), (1, [b"x" * 50] * 2), (2, [b"x" * 50] * 2)]
+
+
+def test_records_in_turn_go_round() -> None:
+    bench = Bench()
+    assert [bench.add(b"x", IN_TURN).partition for _ in range(5)] == [0, 1, 2, 0, 1]
+
+
+def test_the_engine_is_woken_once_until_it_has_looked() -> None:
+    bench = Bench()
+    for _ in range(9):
+        bench.add(b"x" * 50)
+    assert bench.woken == 1
+    bench.accumulator.take()
+    bench.accumulator.seal_all()
+    assert bench.woken == 2
+
+
+def test_the_buffer_counts_until_the_verdict() -> None:
+    bench = Bench(batch_bytes=1000)
+    bench.add(b"x" * 500)
+    bench.accumulator.seal_all()
+    (batch,), _ = bench.accumulator.take()
+    assert bench.accumulator.used_bytes == batch.bytes_held() > 500
+    size = batch.bytes_held()
+    batch.encode(Compression.NONE, None, (1, 0, 0))
+    bench.accumulator.give_back(size)
+    assert bench.accumulator.used_bytes == 0
+
+
+def test_a_refused_first_record_leaves_nothing() -> None:
+    bench = Bench()
+    with pytest.raises(InvalidTimestamp):
+        bench.accumulator.add(bench.route, 0, b"x", None, (), -5)
+    bench.accumulator.seal_all()
+    assert bench.taken() == []
+    assert bench.accumulator.used_bytes == 0
+
+
+def test_a_batch_is_stamped_anew_when_its_producer_changes() -> None:
+    bench = Bench()
+    bench.add(b"x")
+    bench.accumulator.seal_all()
+    (batch,), _ = bench.accumulator.take()
+    first = batch.encode(Compression.NONE, None, (1, 0, 0))
+    assert batch.encode(Compression.NONE, None, (1, 0, 0)) is first
+    second = batch.encode(Compression.NONE, None, (1, 1, 0))
+    assert second != first
+    assert [record.value for record in decode_records(second, "t", 0)] == [b"x"]
+
+
+def test_many_values_fill_batches_one_after_the_other() -> None:
+    bench = Bench()
+    deliveries = Deliveries(0)
+    added = bench.accumulator.add_many(
+        bench.route, STICKY, [b"x" * 50] * 5, 0, 1000, None, deliveries
+    )
+    bench.accumulator.seal_all()
+    assert added == 5
+    assert [(partition, len(found)) for partition, found in bench.taken()] == [
+        (0, 2),
+        (1, 2),
+        (2, 1),
+    ]
+    assert bench.accumulator.used_bytes == 3 * 61 + 5 * 57
+
+
+def test_a_partition_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidPartitions, match="'t' has no partition 3"):
+        Bench().add(b"x", 3)
