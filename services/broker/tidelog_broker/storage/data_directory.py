@@ -396,11 +396,12 @@ class DataDirectory:
 
     def _close_logs(self) -> None:
         states = dict(self._clean_states)
+        synced: set[str] = set()
         for log in self._logs.values():
             if log.fault is None and log.has_unsynced:
                 # A log that fails is faulty now and will be recovered; the others close cleanly.
                 with contextlib.suppress(StorageError):
-                    log.sync()
+                    log.sync(synced)
             state = log.close()
             if state is not None:
                 states[log.partition_id] = state

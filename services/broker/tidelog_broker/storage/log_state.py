@@ -279,12 +279,15 @@ class LogState:
         self.durable_end = ticket.end
         return True
 
-    def sync(self) -> None:
-        """Sync now, in this thread; raises StorageError and leaves the log FAULTY on failure."""
+    def sync(self, synced: set[str] | None = None) -> None:
+        """Sync now, in this thread; raises StorageError and leaves the log FAULTY on failure.
+
+        Folders in `synced` need no sync any more: who syncs many logs passes one set to all.
+        """
         ticket = self.begin_sync()
         error: OSError | None = None
         try:
-            ticket.run(self._volume.disk)
+            ticket.run(self._volume.disk, set() if synced is None else synced)
         except OSError as caught:
             error = caught
         self.finish_sync(ticket, error)

@@ -23,10 +23,12 @@ class SyncTicket:
         self.end = end
         self.generation = generation
 
-    def run(self, disk: Disk) -> None:
-        """Sync all of it, one after the other; raises OSError."""
+    def run(self, disk: Disk, synced: set[str]) -> None:
+        """Sync all of it but the folders in `synced`, which grows by those; raises OSError."""
         for slot in self.slots:
             if slot.file is not None:
                 slot.file.sync()
-        for directory in dict.fromkeys(self.directories):
-            disk.sync_directory(directory)
+        for directory in self.directories:
+            if directory not in synced:
+                disk.sync_directory(directory)
+                synced.add(directory)
