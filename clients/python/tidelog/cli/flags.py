@@ -59,6 +59,12 @@ class VerbParser(argparse.ArgumentParser):
             CALLED_WRONGLY, f"{self.prog}: {message}{end} `{self.prog} --help` lists the flags.\n"
         )
 
+    @staticmethod
+    def is_given(options: argparse.Namespace, flag: str) -> bool:
+        """Whether a flag was given."""
+        value = getattr(options, _destination(flag))
+        return value is not None and value is not False
+
     def require(self, options: argparse.Namespace, *flags: str) -> None:
         """Ends the program when none of these flags was given."""
         if all(getattr(options, _destination(flag)) is None for flag in flags):
@@ -66,10 +72,10 @@ class VerbParser(argparse.ArgumentParser):
 
     def refuse_together(self, options: argparse.Namespace, flag: str, *others: str) -> None:
         """Ends the program when a flag was given with one that it cannot go with."""
-        if not _is_given(options, flag):
+        if not self.is_given(options, flag):
             return
         for other in others:
-            if _is_given(options, other):
+            if self.is_given(options, other):
                 self.error(f"{flag} and {other} cannot be used together")
 
     def _about_unknown(self, word: str) -> str:
@@ -81,11 +87,6 @@ class VerbParser(argparse.ArgumentParser):
 
 def _destination(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
-
-
-def _is_given(options: argparse.Namespace, flag: str) -> bool:
-    value = getattr(options, _destination(flag))
-    return value is not None and value is not False and value != []
 
 
 def whole_number(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
