@@ -6,7 +6,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server up demo check test bench gen dist clean
+.PHONY: help setup setup-server up demo check test bench soak gen dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: setup ## Run the tests (ARGS="-k name" chooses)
 
 bench: setup ## Measure (ARGS="--help" shows what)
 	@$(VENV)/python -m bench $(ARGS)
+
+soak: setup ## Cut the power of a loaded node again and again (ARGS="--kills 100"), and check
+	@$(VENV)/python tools/soak.py $(ARGS)
 
 gen: setup ## Generate the Python code of proto/ and note what the schema now promises
 	@$(VENV)/python tools/gen_protos.py

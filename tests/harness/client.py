@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from tidelog.wire.v1.broker_pb2_grpc import BrokerAsyncStub
 
 
+class EndOfStream(Exception):
+    """The broker has ended the stream."""
+
+
 def partition_batch(
     topic: str,
     batch: bytes,
@@ -196,9 +200,10 @@ class ProduceStreamClient:
             await self.call.write(request)
 
     async def answer(self) -> produce_pb2.ProduceResponse:
-        """The next answer."""
+        """The next answer; EndOfStream where there is none."""
         response = await self.call.read()
-        assert isinstance(response, produce_pb2.ProduceResponse), "the stream has ended"
+        if not isinstance(response, produce_pb2.ProduceResponse):
+            raise EndOfStream
         return response
 
     async def finish(self) -> list[produce_pb2.ProduceResponse]:
@@ -234,9 +239,10 @@ class FetchStreamClient:
         )
 
     async def answer(self) -> fetch_pb2.FetchStreamResponse:
-        """The next answer."""
+        """The next answer; EndOfStream where there is none."""
         response = await self.call.read()
-        assert isinstance(response, fetch_pb2.FetchStreamResponse), "the stream has ended"
+        if not isinstance(response, fetch_pb2.FetchStreamResponse):
+            raise EndOfStream
         return response
 
     async def one(self) -> fetch_pb2.PartitionRecords:

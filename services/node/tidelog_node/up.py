@@ -16,13 +16,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from tidelog.errors import InvalidConfig, StorageError
 from tidelog.version import __version__
+from tidelog_broker.broker import Progress
 from tidelog_node.node import Node
 from tidelog_node.progress import show_recovery
 from tidelog_runtime.adapters.local_disk import LocalDisk
@@ -30,6 +31,7 @@ from tidelog_runtime.config import SourceKind
 from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
 from tidelog_runtime.configs.endpoint import Endpoint
 from tidelog_runtime.configs.sources import resolve_configuration
+from tidelog_runtime.disk import Disk
 from tidelog_runtime.memory import tune_allocator
 from tidelog_runtime.structured_logs import configure_logging
 
@@ -118,8 +120,11 @@ def _resolve(flags: dict[str, str], file: str | None) -> BrokerConfig:
     return BrokerConfig.from_values(values)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs the node until it is told to stop; 0 after an orderly stop."""
+def main(arguments: Sequence[str], *, make_disk: Callable[[str], Disk] = LocalDisk) -> int:
+    """Runs the node until it is told to stop; 0 after an orderly stop.
+
+    `make_disk` gives the data directory its disk; fault tests choose one that forgets.
+    """
     options = _parser().parse_args(arguments)
     with ExitStack() as stack:
         data_dir = options.data_dir
@@ -129,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
         if config.memory_tune:
             tune_allocator()
         configure_logging(_log_level(config), config.log_format)
-        return asyncio.run(_serve(config, options))
+        return asyncio.run(_serve(config, options, make_disk))
 
 
 def _log_level(config: BrokerConfig) -> str:
@@ -145,12 +150,15 @@ def seconds_since_start() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks
 
 
-async def _serve(config: BrokerConfig, options: argparse.Namespace) -> int:
+async def _serve(
+    config: BrokerConfig, options: argparse.Namespace, make_disk: Callable[[str], Disk]
+) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    node = await _start(config, options, stopped)
+    shows_progress = sys.stderr.isatty() and not options.json
+    node = await _start(config, make_disk, stopped.set, show_recovery if shows_progress else None)
     # What lives now lives until the end: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -162,10 +170,15 @@ async def _serve(config: BrokerConfig, options: argparse.Namespace) -> int:
     return 1 if node.has_failed else 0
 
 
-async def _start(config: BrokerConfig, options: argparse.Namespace, stopped: asyncio.Event) -> Node:
+async def _start(
+    config: BrokerConfig,
+    make_disk: Callable[[str], Disk],
+    on_failure: Callable[[], None],
+    progress: Progress | None,
+) -> Node:
     try:
-        node = Node(config, LocalDisk(config.data_dir), on_failure=stopped.set)
-        await node.start(show_recovery if sys.stderr.isatty() and not options.json else None)
+        node = Node(config, make_disk(config.data_dir), on_failure=on_failure)
+        await node.start(progress)
     except OSError as error:
         raise StorageError(
             f"The data directory {config.data_dir} can't be used",
