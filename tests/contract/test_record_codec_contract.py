@@ -177,6 +177,20 @@ def test_several_batches_from_an_offset_on(codec: Twin) -> None:
     assert [r.offset for r in second] == list(range(150, 300))
 
 
+def test_the_offset_after_some_batches(codec: Twin) -> None:
+    builder = codec.builder.BatchBuilder(1 << 20)
+    builder.extend([b"x" * 40] * 3, NOW)
+    batch = builder.build()
+    header = codec.batch.read_header(batch)
+    stored = b"".join(
+        codec.batch.assigned_prefix(header, base, 0) + batch[16:] for base in (10, 13, 16)
+    )
+    assert codec.batch.offset_after(stored) == 19
+    assert codec.batch.offset_after(stored[: len(batch)]) == 13
+    with pytest.raises(CorruptMessage):
+        codec.batch.offset_after(b"")
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_the_brokers_time_is_every_records_time(codec: Twin, compression: str) -> None:
     batch = sample_batch(codec, compression)

@@ -140,7 +140,7 @@ def test_other_arrow_types_of_bytes(codec: Twin) -> None:
     ):
         if expected is None:
             with pytest.raises(InvalidRecord, match="empty"):
-                codec.columns.encode_columns(column)
+                codec.columns.encode_columns(column, timestamp=NOW)
         else:
             batch = codec.columns.encode_columns(column, timestamp=NOW)[0]
             assert codec.columns.decode_columns(batch)["value"].to_pylist() == expected
@@ -212,7 +212,7 @@ def test_columns_that_are_none(
     codec: Twin, columns: dict[str, Any], refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
-        codec.columns.encode_columns(**columns)
+        codec.columns.encode_columns(**{"timestamp": NOW, **columns})
 
 
 def test_a_column_beyond_arrows_limit_is_refused(

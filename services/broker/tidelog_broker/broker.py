@@ -71,8 +71,8 @@ FETCH_CREDIT_BYTES_MAX: Final = 256 * MIB
 FETCH_PARTITIONS_MAX: Final = 10_000
 #: What running calls get to end by themselves once everything they wait for is answered.
 STOP_GRACE_S: Final = 2.0
-#: Threads that sync files and write checkpoints.
-SYNC_THREADS: Final = 4
+#: Threads that sync files and write checkpoints; they are begun as they are needed.
+SYNC_THREADS: Final = 32
 PORT_MAX: Final = 65_535
 PORT_DIGITS_MAX: Final = 5
 

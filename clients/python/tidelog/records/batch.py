@@ -325,6 +325,23 @@ def batch_headers(
         )
 
 
+def offset_after(batches: bytes) -> int:
+    """The offset after the last of some whole batches; only their lengths are looked at.
+
+    Raises `CorruptMessage` where they are none.
+    """
+    position: i64 = 0
+    last: i64 = 0
+    end: i64 = len(batches)
+    while position + HEADER_BYTES <= end:
+        last = position
+        length: i64 = batches[position + 8]
+        for at in range(position + 9, position + 12):
+            length = (length << 8) | batches[at]
+        position += 12 + length
+    return read_header(batches, last).next_offset
+
+
 def assigned_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     """The first 16 bytes of the batch as the log keeps it; the rest follows from byte 16 on."""
     return PREFIX.pack(base_offset, header.batch_length, leader_epoch)

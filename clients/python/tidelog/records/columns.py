@@ -63,8 +63,8 @@ def decode_columns(  # noqa: PLR0913 - what to read and how: each stands for its
 def encode_columns(
     value: Any,
     *,
+    timestamp: Any,
     key: Any = None,
-    timestamp: Any = None,
     headers: Any = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     compression: Compression = Compression.NONE,
@@ -73,8 +73,8 @@ def encode_columns(
     """The record batches that hold the rows of these columns, in order.
 
     `value` and `key` are Arrow arrays (binary, string, any width, views, chunked, with nulls) or
-    sequences of bytes and None; `timestamp` is a column of milliseconds or Arrow timestamps, one
-    number for all rows, or None for now; `headers` a column of lists of pairs. A batch takes at
+    sequences of bytes and None; `timestamp` is a column of milliseconds or Arrow timestamps, or
+    one number for all rows; `headers` a column of lists of pairs. A batch takes at
     most `limit_bytes` before compression, unless one record alone is larger. The batches carry
     no producer identity; `set_producer` gives them one. Raises `InvalidRecord` or
     `InvalidTimestamp` for columns that are none.

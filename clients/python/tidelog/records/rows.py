@@ -6,7 +6,6 @@ values; whatever is not is refused here, with the column's name and the first ba
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -30,9 +29,7 @@ class Rows:
     where no row has any.
     """
 
-    def __init__(
-        self, value: Any, *, key: Any = None, timestamp: Any = None, headers: Any = None
-    ) -> None:
+    def __init__(self, value: Any, *, timestamp: Any, key: Any = None, headers: Any = None) -> None:
         self.value = _payloads(value, "value")
         self.count = len(self.value)
         self.key = None if key is None else self._as_long(_payloads(key, "key"), "keys")
@@ -47,8 +44,6 @@ class Rows:
         return column
 
     def _timestamps(self, timestamp: Any) -> Numbers:
-        if timestamp is None:
-            timestamp = time.time_ns() // 1_000_000
         if isinstance(timestamp, int):
             milliseconds = np.full(self.count, _possible(timestamp), np.int64)
         else:

@@ -22,8 +22,8 @@ from tidelog.model import NO_TIMESTAMP, Offset, TopicId
 from tidelog.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
-    batch_headers,
     check_batch,
+    offset_after,
     with_log_append_time,
 )
 from tidelog_broker.partition.core import PartitionCore
@@ -205,9 +205,7 @@ class Partition:
             return b"", offset
         records = self.log.read(offset, max_bytes, end=high_watermark)
         self.counters.bytes_out += len(records)
-        for header in batch_headers(records):
-            offset = header.next_offset
-        return records, offset
+        return records, offset_after(records) if records else offset
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one and where it ends; (-1, -1) where there is none."""
