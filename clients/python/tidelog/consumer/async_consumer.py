@@ -12,7 +12,7 @@ reader that always finds something still lets the others run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self, Unpack, overload
@@ -141,39 +141,27 @@ class AsyncConsumer(ConsumerBase[Key, Value]):
         a mapping of partition numbers to such. `until` is the place where reading ends ("end":
         where the logs end now); without it reading goes on for ever.
         """
-        self._check()
-        self._reading.settle()
-        await self._engine.assign(topics, start, partitions, until)
+        await self._change(self._engine.assign(topics, start, partitions, until))
 
     async def unassign(self) -> None:
         """Reads nothing any more."""
-        self._check()
-        self._reading.settle()
-        await self._engine.unassign()
+        await self._change(self._engine.unassign())
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Goes on at an offset."""
-        self._check()
-        self._reading.settle()
-        await self._engine.seek(partition, offset)
+        await self._change(self._engine.seek(partition, offset))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Goes on at the beginning of these partitions, of all without any."""
-        self._check()
-        self._reading.settle()
-        await self._engine.seek_to(partitions, "earliest")
+        await self._change(self._engine.seek_to(partitions, "earliest"))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Goes on at the end of these partitions, of all without any."""
-        self._check()
-        self._reading.settle()
-        await self._engine.seek_to(partitions, "latest")
+        await self._change(self._engine.seek_to(partitions, "latest"))
 
     async def seek_to_time(self, time: datetime | timedelta, *partitions: TopicPartition) -> None:
         """Goes on at the first record that is as late as a time, or as that long ago."""
-        self._check()
-        self._reading.settle()
-        await self._engine.seek_to(partitions, time)
+        await self._change(self._engine.seek_to(partitions, time))
 
     async def skip(self, error: UnreadableBatch) -> None:
         """Goes on behind a batch that can't be read."""
@@ -181,14 +169,24 @@ class AsyncConsumer(ConsumerBase[Key, Value]):
 
     async def pause(self, *partitions: TopicPartition) -> None:
         """Hands out nothing of these partitions, of all without any, until `resume`."""
-        self._check()
-        self._reading.settle()
-        await self._engine.pause(partitions)
+        await self._change(self._engine.pause(partitions))
 
     async def resume(self, *partitions: TopicPartition) -> None:
         """Hands out again, from where `pause` stopped."""
-        self._check()
-        await self._engine.resume(partitions)
+        await self._change(self._engine.resume(partitions))
+
+    async def _change(self, work: Coroutine[Any, Any, None]) -> None:
+        """Changes what is read, once what was read is settled."""
+        try:
+            self._check()
+            self._reading.settle()
+        except BaseException:
+            work.close()
+            raise
+        try:
+            await work
+        finally:
+            self._reading.drop_void()
 
     # ------------------------------------------------------------------ reading
 

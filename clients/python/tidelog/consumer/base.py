@@ -16,6 +16,7 @@ from tidelog.consumer.engine import ConsumerEngine
 from tidelog.consumer.reading import GiveBack, Reading
 from tidelog.consumer.record_types import Deserializers, Key, Value
 from tidelog.consumer.settings import ConsumerSettings
+from tidelog.engine.places import reset_policy
 from tidelog.errors import ClientClosed, InvalidRequest, UnknownServerError
 from tidelog.model import TopicPartition
 from tidelog.nearest import did_you_mean
@@ -51,6 +52,7 @@ class ConsumerBase(Generic[Key, Value]):
             )
         self._bootstrap = addresses(bootstrap)
         self._settings = read(ConsumerSettings, settings, "A consumer")
+        reset_policy(self._settings.auto_offset_reset)  # a wrong one is refused here
         self._decoding: Decoding[Key, Value] = Decoding(
             Deserializers(reader_of(key, "key"), reader_of(value, "value")),
             check_crc=self._settings.check_crcs,

@@ -112,7 +112,11 @@ class Consumer(ConsumerBase[Key, Value]):
         self._handed_out: dict[str, int] = {}
         self._portion_bytes = self._settings.prefetch_bytes // PORTIONS
         self._thread = LoopThread(self._settings.client_id)
-        self._thread.call(self._open_on_loop(channel_factory))
+        try:
+            self._thread.call(self._open_on_loop(channel_factory))
+        except BaseException:
+            self._thread.stop()
+            raise
         # Runs also when the consumer was forgotten, and when the interpreter ends.
         self._end = weakref.finalize(self, self._thread.finish, self._engine.close)
 
@@ -155,7 +159,10 @@ class Consumer(ConsumerBase[Key, Value]):
         except BaseException:
             work.close()
             raise
-        return self._thread.call(work)
+        try:
+            return self._thread.call(work)
+        finally:
+            self._reading.drop_void()
 
     def _check(self) -> None:
         super()._check()

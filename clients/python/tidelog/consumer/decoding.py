@@ -24,7 +24,7 @@ from tidelog.records.batch import HEADER_BYTES, BatchHeader, batch_headers, read
 from tidelog.records.columns import COLUMNS, decode_columns
 from tidelog.records.decoder import append_records, decode_batch
 from tidelog.records.record import Record
-from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES, BatchSource
+from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES, BatchBody, BatchSource
 
 if TYPE_CHECKING:
     from tidelog.consumer.fetched import Pushed
@@ -36,13 +36,7 @@ SLICE_RECORDS: Final = 512
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 ALL_COLUMNS: Final = ("topic", "partition", *COLUMNS)
 
-_UNREADABLE: Final = (
-    CorruptMessage,
-    MessageTooLarge,
-    UnsupportedCompression,
-    IndexError,
-    UnicodeDecodeError,
-)
+_UNREADABLE: Final = (CorruptMessage, MessageTooLarge, UnsupportedCompression)
 
 
 class UnreadableBatch(CorruptMessage):
@@ -101,7 +95,7 @@ class Decoding(Generic[Key, Value]):
                     left = header.record_count
                     while left:
                         count = min(left, SLICE_RECORDS)
-                        append_records(records, body, count)
+                        _append(records, source, body, count)
                         left -= count
                         if len(records) >= SLICE_RECORDS:
                             yield records
@@ -140,12 +134,10 @@ class Decoding(Generic[Key, Value]):
 
     @staticmethod
     def _unreadable(
-        error: Exception, source: BatchSource, data: bytes, position: int
+        error: TidelogError, source: BatchSource, data: bytes, position: int
     ) -> UnreadableBatch:
         """The error for the batch at a position, with the offset of the one after it."""
         header = BatchHeader(data, position)
-        if not isinstance(error, TidelogError):
-            error = source.corrupt(header, f"a record in it is malformed ({error})")
         after = position + header.size
         if len(data) - after >= HEADER_BYTES:
             next_offset = read_header(data, after).base_offset
@@ -208,6 +200,15 @@ class Decoding(Generic[Key, Value]):
         except UnreadableBatch as unreadable:
             return unreadable
         return error
+
+
+def _append(records: list[Record], source: BatchSource, body: BatchBody, count: int) -> None:
+    """Appends the next records of a batch; what is malformed is named with its place."""
+    try:
+        append_records(records, body, count)
+    except (IndexError, UnicodeDecodeError, CorruptMessage) as error:
+        why = f"a record in it is malformed ({error})"
+        raise source.corrupt(body.header, why) from error
 
 
 def _typed(

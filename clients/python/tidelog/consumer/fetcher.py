@@ -132,7 +132,7 @@ class Fetcher:
         try:
             errors = await self._cluster.refresh(topics)
         except TidelogError as failure:
-            self._warn("who leads %s can't be asked: %s", ", ".join(topics), failure)
+            self._warn("who leads %s can't be asked: %s", ", ".join(topics), str(failure))
             self._fetching.on_refresh_failed(topics, loop.time())
         else:
             for topic in topics:
@@ -181,7 +181,7 @@ class Fetcher:
                 if not self._is_closing():
                     await self._cluster.connections.drop(connection)
         except TidelogError as failure:
-            self._warn("reading from %s is interrupted: %s", address, failure)
+            self._warn("reading from %s is interrupted: %s", address, str(failure))
         finally:
             del self._streams[address]
             self._credit.leave(address)

@@ -323,7 +323,7 @@ class Fetching:
         if isinstance(error, OffsetOutOfRange):
             self._lose(state, error)
         elif error.retriable or error.refresh_metadata:
-            logger.info("%s: %s", state.name, error)
+            logger.info("%s: %s", state.name, str(error))
             state.phase = Phase.WAITING
             self._retry(state, now)
         else:
@@ -333,7 +333,7 @@ class Fetching:
         if self.reset_policy.is_none:
             self._fail(state, _out_of_range(state, error))
             return
-        logger.warning("%s: %s: auto_offset_reset=%s", state.name, error, self.reset_policy)
+        logger.warning("%s: %s auto_offset_reset=%s", state.name, str(error), self.reset_policy)
         state.phase = Phase.LOST
         self._waiting[state] = None
 
@@ -346,7 +346,7 @@ class Fetching:
         if self.reset_policy.is_none:
             self._fail(state, error)
         else:
-            logger.warning("%s", error)
+            logger.warning("%s", str(error))
             self._move(state, max(end_offset, 0), epoch)
 
     def on_stream_lost(self, address: str, now: float) -> None:

@@ -219,6 +219,10 @@ class Reading(Generic[Key, Value]):
             return self._slice[-left].offset
         return self._slice[-1].offset + 1 if self._slice else state.position
 
+    def drop_void(self) -> None:
+        """Drops what is half read if a seek has made it void, also beneath a running loop."""
+        self._current()
+
     def settle(self) -> None:
         """Writes down how far the reader is, before somebody changes what is read."""
         pushed = self._current()

@@ -76,13 +76,16 @@ class Cluster:
                 continue
             self._last_good = address
             return connection
-        if error is not None and not isinstance(error, BrokerUnreachable):
-            raise error
-        raise BrokerUnreachable(
-            f"None of the brokers could be reached ({', '.join(self._candidates())})",
-            cause="; ".join(failures),
-            hint="Is a broker running there? `tidelog up` starts one; `tidelog doctor` tells more",
-        )
+        try:
+            if error is not None and not isinstance(error, BrokerUnreachable):
+                raise error
+            raise BrokerUnreachable(
+                f"None of the brokers could be reached ({', '.join(self._candidates())})",
+                cause="; ".join(failures),
+                hint="Is one running there? `tidelog up` starts one; `tidelog doctor` tells more",
+            )
+        finally:
+            del error  # as in `Connections.get`
 
     async def call(self, ask: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         """One call to any broker, its failure translated."""
@@ -131,7 +134,10 @@ class Cluster:
             )
             self._asking[key] = asking
             asking.add_done_callback(lambda _: self._asking.pop(key, None))
-        return await asyncio.shield(asking)
+        try:
+            return await asyncio.shield(asking)
+        finally:
+            del asking  # as in `Connections.get`
 
     async def _ask_for_topic(
         self, name: str, deadline: float, *, create_for_produce: bool

@@ -64,7 +64,12 @@ class Connections:
                 self._open(address), name=f"tidelog-connect-{address}"
             )
             self._opening[address] = opening
-        return await asyncio.shield(opening)
+        try:
+            return await asyncio.shield(opening)
+        finally:
+            # A failure's traceback holds this frame: without the task there is no cycle, and so
+            # no channel that waits for the collector.
+            del opening
 
     async def drop(self, connection: Connection) -> None:
         """The connection is of no use any more: whoever asks next gets a new one."""

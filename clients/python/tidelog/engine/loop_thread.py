@@ -10,11 +10,14 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
 
 Result = TypeVar("Result")
+
+#: What still runs after its client has closed is cancelled then.
+ENDING_S: Final = 1.0
 
 
 class LoopThread:
@@ -70,11 +73,11 @@ class LoopThread:
         if not self.is_alive:
             return
         if threading.current_thread() is self._thread:
-            last = self.loop.create_task(closing(), name=f"{self._name}-closing")
+            last = self.loop.create_task(_leave_nothing(closing()), name=f"{self._name}-closing")
             last.add_done_callback(lambda _: self.loop.stop())
             return
         try:
-            self.call(closing())
+            self.call(_leave_nothing(closing()))
         finally:
             self.stop()
 
@@ -85,3 +88,14 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+async def _leave_nothing(closing: Coroutine[Any, Any, None]) -> None:
+    """Closes a client, then gives the tasks that gRPC keeps for ended calls time to end."""
+    await closing
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    if rest:
+        await asyncio.wait(rest, timeout=ENDING_S)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

@@ -15,9 +15,10 @@ import grpc
 
 from tidelog.engine.calls import error_of, error_of_call
 from tidelog.engine.cluster import Cluster
+from tidelog.engine.record_times import exact
 from tidelog.engine.topic_identity import recreated
 from tidelog.errors import LeaderNotAvailable, TidelogError
-from tidelog.model import TopicId, TopicPartition
+from tidelog.model import MAX_TIMESTAMP, TopicId, TopicPartition
 from tidelog.wire.v1 import common_pb2, offsets_pb2
 
 
@@ -34,7 +35,7 @@ Found = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
 class OffsetQuestions:
-    """Asks for one client; `pinned` names the topics whose identity is known already."""
+    """Asks for one client."""
 
     def __init__(
         self, cluster: Cluster, isolation_level: int = common_pb2.READ_UNCOMMITTED
@@ -49,15 +50,38 @@ class OffsetQuestions:
         deadline: float,
         pinned: Mapping[str, TopicId] | None = None,
     ) -> Found:
-        """The first record at or after each time, or the special place; None: no record is."""
+        """The first record at or after each time, or the special place; None: no record is.
+
+        `pinned` has the identity of topics that must not be others of the same name.
+        """
         found: Found = {}
         left = dict(timestamps)
 
         async def attempt() -> Found:
             await self._ask_leaders(left, found, deadline, pinned or {})
-            return {partition: found[partition] for partition in timestamps}
+            places = [
+                self._within_batch(partition, found[partition], timestamp_ms, deadline)
+                for partition, timestamp_ms in timestamps.items()
+            ]
+            return dict(zip(timestamps, await asyncio.gather(*places), strict=True))
 
         return await self._cluster.retrying(attempt, deadline)
+
+    async def _within_batch(
+        self,
+        partition: TopicPartition,
+        place: OffsetAndTimestamp | None,
+        timestamp_ms: int,
+        deadline: float,
+    ) -> OffsetAndTimestamp | None:
+        """The record where a broker has named its batch."""
+        if timestamp_ms == MAX_TIMESTAMP and place is not None:
+            timestamp_ms = place.timestamp
+        if place is None or timestamp_ms < 0:
+            return place
+        topic = await self._cluster.topic(partition.topic, deadline=deadline)
+        found = await exact(self._cluster, topic, partition, place.offset, timestamp_ms)
+        return None if found is None else OffsetAndTimestamp(*found)
 
     async def _ask_leaders(
         self,
