@@ -58,7 +58,7 @@ def _parser() -> VerbParser:
     )
     parser.add_argument(
         "--time",
-        type=_time,
+        type=read_time,
         default="latest",
         metavar="TIME",
         help="milliseconds since 1970, or -1 latest (default), -2 earliest, -3 max-timestamp,"
@@ -71,7 +71,8 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _time(text: str) -> str | datetime:
+def read_time(text: str) -> str | datetime:
+    """What `list_offsets` is asked for: the type of `--time`."""
     if text in NAMED_TIMES:
         return NAMED_TIMES[text]
     if text in TIERED:

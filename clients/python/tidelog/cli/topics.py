@@ -69,7 +69,7 @@ def _parser() -> VerbParser:
     )
     parser.add_argument(
         "--replica-assignment",
-        type=_assignment,
+        type=read_assignment,
         metavar="1:2,2:3",
         help="brokers by hand: a colon between replicas, a comma between partitions",
     )
@@ -102,7 +102,8 @@ def _add_switches(parser: VerbParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _assignment(text: str) -> dict[int, list[int]]:
+def read_assignment(text: str) -> dict[int, list[int]]:
+    """The replicas of each partition by broker id: the type of `--replica-assignment`."""
     try:
         assignment = {
             partition: [int(broker) for broker in replicas.split(":")]

@@ -1,0 +1,117 @@
+"""Kafka's client properties become our settings, and none is ignored silently."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tidelog.admin.settings import AdminSettings
+from tidelog.cli.client_settings import connection, settings_of
+from tidelog.cli.get_offsets import read_time
+from tidelog.consumer.settings import ConsumerSettings
+from tidelog.errors import InvalidConfig
+from tidelog.producer.producer_settings import ProducerSettings
+
+
+@pytest.mark.parametrize(
+    ("properties", "settings"),
+    [
+        ({"linger.ms": "5"}, {"linger_ms": 5}),
+        ({"acks": "all"}, {"acks": "all"}),
+        ({"acks": "-1"}, {"acks": -1}),
+        ({"compression.type": "zstd"}, {"compression": "zstd"}),
+        ({"compression.zstd.level": "9"}, {"compression_level": 9}),
+        ({"enable.idempotence": "False"}, {"enable_idempotence": False}),
+        ({"max.in.flight.requests.per.connection": "1"}, {"max_in_flight": 1}),
+        ({"buffer.memory": "64 MiB"}, {"buffer_memory": "64 MiB"}),
+        ({"client.id": "7"}, {"client_id": "7"}),
+        ({"security.protocol": "PLAINTEXT"}, {}),
+    ],
+)
+def test_a_producers_properties(properties: dict[str, str], settings: dict[str, object]) -> None:
+    assert settings_of(ProducerSettings, properties) == settings
+
+
+def test_a_consumers_properties() -> None:
+    properties = {"isolation.level": "read_committed", "check.crcs": "false"}
+    assert settings_of(ConsumerSettings, properties) == {
+        "isolation_level": "read_committed",
+        "check_crcs": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"linger.mss": "5"}, "Did you mean 'linger.ms'?"),
+        ({"linger.ms": "soon"}, "linger_ms='soon' is no duration"),
+        ({"acks": "2"}, "acks='2' is not possible"),
+        ({"transactional.id": "t"}, "this Tidelog has no transactions yet"),
+        ({"security.protocol": "SASL_SSL"}, "this Tidelog has no encryption yet"),
+        ({"sasl.mechanism": "PLAIN"}, "this Tidelog has no authentication yet"),
+        ({"ssl.truststore.location": "x"}, "this Tidelog has no encryption yet"),
+    ],
+)
+def test_what_cannot_be_is_refused(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidConfig) as error:
+        settings_of(ProducerSettings, properties)
+    assert words in str(error.value)
+
+
+def test_what_has_no_effect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert settings_of(ProducerSettings, {"retries": "3"}) == {}
+    assert capsys.readouterr().err == (
+        "retries has no effect here: sending is repeated until delivery.timeout.ms has passed.\n"
+    )
+
+
+def test_where_the_address_comes_from(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:1\nclient.id=mine\n")
+
+    def bootstrap(server: str | None, config: str | None) -> str:
+        options = argparse.Namespace(bootstrap_server=server, command_config=config)
+        return connection(options, AdminSettings, client_id="try").bootstrap
+
+    assert bootstrap(None, None) == "localhost:9094"
+    assert bootstrap(None, str(file)) == "file:1"
+    assert bootstrap("flag:2,other:3", str(file)) == "flag:2,other:3"
+    with pytest.raises(InvalidConfig, match="'localhost' is no address"):
+        bootstrap("localhost", None)
+
+
+def test_later_lists_win(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms=1\nacks=1\n")
+    options = argparse.Namespace(bootstrap_server=None, command_config=str(file))
+    where = connection(
+        options, ProducerSettings, [("linger.ms", "2")], None, [("linger.ms", "3")], client_id="try"
+    )
+    assert where.settings == {"linger_ms": 3, "acks": 1, "client_id": "try"}
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("-1", "latest"),
+        ("earliest", "earliest"),
+        ("-3", "max_timestamp"),
+        ("-4", "earliest"),
+        ("0", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("1500", datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1500)),
+    ],
+)
+def test_times_of_get_offsets(text: str, time: object) -> None:
+    assert read_time(text) == time
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("-5", "tiered storage"), ("-6", "is no time"), ("lates", "Did you mean 'latest'")],
+)
+def test_a_time_that_is_none_is_refused(text: str, words: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=words):
+        read_time(text)
