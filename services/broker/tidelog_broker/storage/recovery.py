@@ -309,6 +309,13 @@ class Recovery:
             self._next_offset = header.base_offset
             segment.add_index_entry(header.base_offset, resume_position)
             return resume_position
+        if following == self._next_offset:
+            # Nothing is missing: an append that failed for want of space was cut back, and the cut
+            # was never synced, because the next batch went to the next segment.
+            segment.cut(position)
+            segment.file().sync()
+            self._changed = True
+            return position
         end = self._durable if following is None else min(following, self._durable)
         self._add_damage(end, segment, position, segment.size)
         self._next_offset = end
