@@ -138,10 +138,12 @@ def node_process(
     if log_folder is None:
         assert data_dir is not None, "a node without a data directory needs a place for its log"
         log_folder = data_dir.parent / f"{data_dir.name}-log"
-    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+    paths = [str(ROOT / "tests"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     inherited = {key: text for key, text in os.environ.items() if not key.startswith("TIDELOG_")}
     node = ProcessNode(
-        arguments, log_folder, {**inherited, "PYTHONPATH": paths, **(environment or {})}
+        arguments,
+        log_folder,
+        {**inherited, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})},
     )
     try:
         yield node

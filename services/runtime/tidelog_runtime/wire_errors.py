@@ -7,11 +7,24 @@ and becomes UNKNOWN_SERVER_ERROR, never a timeout and never silence.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
-from tidelog.errors import TidelogError
+from google.protobuf.message import DecodeError
+
+from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.wire.v1 import common_pb2
 
 logger = logging.getLogger(__name__)
+
+#: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
+ERROR_KEY: Final = "tidelog-error-bin"
+
+
+def as_ours(error: Exception) -> Exception:
+    """The error in our own words where it is the caller's fault and not ours."""
+    if isinstance(error, DecodeError):
+        return InvalidRequest("A message of this call can't be read", cause=str(error))
+    return error
 
 
 def to_wire(error: Exception) -> common_pb2.Error:

@@ -82,6 +82,8 @@ class FetchStream:
                 response = await self._next_response()
                 if response is not None:
                     yield response
+            if listener.done() and not listener.cancelled():
+                listener.result()
             if self._failure is not None:
                 yield fetch_pb2.FetchStreamResponse(error=to_wire(self._failure))
         finally:

@@ -45,7 +45,7 @@ from tidelog_broker.api.produce import produce
 from tidelog_broker.api.produce_stream import produce_stream
 from tidelog_broker.api.watch_metadata import watch_metadata
 from tidelog_runtime.metrics import CallMetrics
-from tidelog_runtime.wire_errors import to_wire
+from tidelog_runtime.wire_errors import ERROR_KEY, as_ours, to_wire
 
 if TYPE_CHECKING:
     from tidelog_broker.broker import Broker
@@ -64,8 +64,6 @@ ADMIN_SERVICE: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
 #: Metadata a client sends with each call and stream.
 CLIENT_ID_KEY: Final = "tidelog-client-id"
 PROTOCOL_KEY: Final = "tidelog-protocol"
-#: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
-ERROR_KEY: Final = "tidelog-error-bin"
 #: What of an error goes into trailing metadata: clients take 8 KiB of all of it together.
 ERROR_TEXT_LENGTH_MAX: Final = 1_000
 VERSION_DIGITS_MAX: Final = 9
@@ -124,10 +122,11 @@ class Calls:
             response = await handler(self.broker, self.caller(context), request)
             code = grpc.StatusCode.OK
             return response
-        except Exception as error:
+        except Exception as failure:
+            error = as_ours(failure)
             code = status_for(error)
             await self._abort(context, code, error)
-            raise AssertionError("abort has raised") from error
+            raise AssertionError("abort has raised") from failure
         finally:
             call.finish(code.name, asyncio.get_running_loop().time() - started)
 
@@ -143,7 +142,8 @@ class Calls:
             async for response in responses(self.caller(context)):
                 yield response
             code = grpc.StatusCode.OK
-        except Exception as error:  # noqa: BLE001 - translated, logged and counted in one place
+        except Exception as failure:  # noqa: BLE001 - translated, logged and counted in one place
+            error = as_ours(failure)
             code = status_for(error)
             await self._abort(context, code, error)
         finally:

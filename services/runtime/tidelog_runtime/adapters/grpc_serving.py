@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
-from tidelog.errors import TidelogError
+from tidelog.errors import InvalidRequest, TidelogError
 from tidelog_runtime.serving import Listener
+from tidelog_runtime.wire_errors import ERROR_KEY, to_wire
 
 MIB: Final = 1024 * 1024
 HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -47,7 +49,9 @@ class GrpcServing:
     ) -> GrpcRunningServer:
         """Opens one listener; AddressInUse says why it can't."""
         server = grpc.aio.server(
-            maximum_concurrent_rpcs=self._limits.concurrent_calls_max, options=self._options()
+            interceptors=(RefusesUnreadable(),),
+            maximum_concurrent_rpcs=self._limits.concurrent_calls_max,
+            options=self._options(),
         )
         health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
@@ -75,6 +79,75 @@ class GrpcServing:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
         ]
+
+
+class RefusesUnreadable(grpc.aio.ServerInterceptor):
+    """Answers bytes that are no message in words; gRPC itself logs a traceback for each.
+
+    Streams read their messages in their handlers, which meet the same error there.
+    """
+
+    def __init__(self) -> None:
+        self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[
+            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
+        ],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """The handler of a call, guarded once for all calls of its method."""
+        method = handler_call_details.method
+        guarded = self._guarded.get(method)
+        if guarded is not None:
+            return guarded
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.request_streaming:
+            return handler
+        guarded = self._guarded[method] = _guard(handler)
+        return guarded
+
+
+class Unreadable:
+    """Stands in the place of a request that could not be read."""
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
+
+    async def refuse(self, context: Any) -> None:
+        """Ends the call with the error as clients know it."""
+        error = InvalidRequest("The request is no message of this call", cause=self.cause)
+        trailing = ((ERROR_KEY, to_wire(error).SerializeToString()),)
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error), trailing)
+
+
+def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+    """The same handler, which refuses what its deserializer can't read."""
+    deserialize = handler.request_deserializer
+
+    def read(content: bytes) -> Any:
+        try:
+            return deserialize(content)
+        except DecodeError as error:
+            return Unreadable(str(error))
+
+    async def answer(request: Any, context: Any) -> Any:
+        if type(request) is Unreadable:
+            await request.refuse(context)
+        return await handler.unary_unary(request, context)
+
+    async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
+        if type(request) is Unreadable:
+            await request.refuse(context)
+        async for response in handler.unary_stream(request, context):
+            yield response
+
+    if handler.response_streaming:
+        # Its types know of blocking handlers alone.
+        make: Any = grpc.unary_stream_rpc_method_handler
+        return make(answers, read, handler.response_serializer)  # type: ignore[no-any-return]
+    return grpc.unary_unary_rpc_method_handler(answer, read, handler.response_serializer)
 
 
 class GrpcRunningServer:
