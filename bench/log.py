@@ -20,6 +20,7 @@ from bench.measuring import Row, row, with_ratio
 from tidelog.model import PartitionId, TopicId
 from tidelog.records.batch import read_header
 from tidelog.records.builder import BatchBuilder
+from tidelog_broker.broker import SYNC_THREADS
 from tidelog_broker.storage import (
     DataDirectory,
     FlushPolicy,
@@ -183,7 +184,7 @@ async def _group_commit_rate(
 ) -> tuple[float, float]:
     """(MB/s, bytes a round)."""
     loop = asyncio.get_running_loop()
-    with _directory(policy) as directory, ThreadPoolExecutor(4) as pool:
+    with _directory(policy) as directory, ThreadPoolExecutor(SYNC_THREADS) as pool:
         producers = _Producers(directory, partitions, size)
         rounds = 0
 
