@@ -3,10 +3,11 @@
 
 VENV := .venv/bin
 ARGS ?=
+SCENARIO ?= simulation.scenarios.broker:BROKER
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server up demo check test bench soak gen dist clean
+.PHONY: help setup setup-server up demo check test bench sim soak gen dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ test: setup ## Run the tests (ARGS="-k name" chooses)
 
 bench: setup ## Measure (ARGS="--help" shows what)
 	@$(VENV)/python -m bench $(ARGS)
+
+sim: setup ## Run seeds of the broker under simulated faults (ARGS="--count 1000", "--seed 7")
+	@PYTHONPATH=tests $(VENV)/python -m simulation.runner $(SCENARIO) $(ARGS)
 
 soak: setup ## Cut the power of a loaded node again and again (ARGS="--kills 100"), and check
 	@$(VENV)/python tools/soak.py $(ARGS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc.aio import AioRpcError, Metadata
 
-from simulation.streams import Inbox, SendWindow
+from simulation.streams import Inbox, SendWindow, serialized
 
 if TYPE_CHECKING:
     from simulation.network import Connection
@@ -191,7 +191,7 @@ class ClientCall:
             self.cancel()
 
     def _serialize(self, request: Any) -> bytes:
-        return bytes(request if self._serializer is None else self._serializer(request))
+        return serialized(request, self._serializer)
 
     def _send_frames(self, *frames: bytes | None) -> None:
         """Messages, and None for the half-close; they wait for the connection."""

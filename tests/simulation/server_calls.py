@@ -12,7 +12,7 @@ from grpc.aio import Metadata, ServicerContext
 
 from simulation.calls import OK, Opening, RawMetadata, Status
 from simulation.network import Connection
-from simulation.streams import Inbox, SendWindow
+from simulation.streams import Inbox, SendWindow, serialized
 
 
 class HandlerAborted(grpc.aio.AbortError):
@@ -168,8 +168,7 @@ class SimulatedServicerContext(ServicerContext[Any, Any]):
 
     def serialize(self, message: Any) -> bytes:
         """A response as it goes over the wire."""
-        serializer = self._handler.response_serializer
-        return bytes(message if serializer is None else serializer(message))
+        return serialized(message, self._handler.response_serializer)
 
     async def send_initial_metadata(self, initial_metadata: Any) -> None:
         """See grpc.aio.ServicerContext."""

@@ -9,6 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+
+def serialized(message: Any, serializer: Callable[[Any], bytes] | None) -> bytes:
+    """A message as it goes over the wire, the same in every process.
+
+    The serializers of stubs and servicers write a map in an order that differs from one process to
+    the next; asked for, protobuf writes it in the order of its keys.
+    """
+    data = bytes(message if serializer is None else serializer(message))
+    return message.SerializeToString(deterministic=True) if isinstance(message, Message) else data
 
 
 class SendWindow:

@@ -1,7 +1,9 @@
 """A lane: what one producer has under way to one partition, and what it concludes from answers.
 
-One producer id a lane. At most five batches are unanswered; after a lost answer they are sent
-again in their order with the sequences they had, and a lane that gives up begins its next epoch.
+One producer id a lane. At most five batches are unanswered, and one only until the first of a new
+id is acknowledged: a broker that does not know an id takes any sequence for its first. After a lost
+answer they are sent again in their order with the sequences they had, and a lane that gives up
+begins its next epoch.
 A verdict is `refused` only when every single attempt was answered with a certain refusal.
 """
 
@@ -76,6 +78,8 @@ class Lane:
     #: The topic it belongs to is gone.
     is_dead: bool = False
     needs_id: bool = True
+    #: The broker has acknowledged something by this producer id.
+    is_known: bool = False
     not_before_s: float = 0.0
     unanswered: list[Parcel] = field(default_factory=list)
     _cursor: int = 0
@@ -86,6 +90,7 @@ class Lane:
 
     def take_id(self, producer_id: int, epoch: int) -> None:
         """Begin with a new identity, or the next epoch of it."""
+        self.is_known = self.is_known and self.producer_id == producer_id
         self.producer_id, self.epoch = producer_id, epoch
         self.needs_id = False
         self._next_sequence = 0
@@ -109,6 +114,8 @@ class Lane:
         if self.is_dead or self.needs_id or self.now() < self.not_before_s:
             return None
         if self._cursor == len(self.unanswered):
+            if self.plan.is_idempotent and not self.is_known:
+                batches_max = 1
             if not may_begin or self._span >= batches_max:
                 return None
             self.unanswered.append(self._new_parcel(acks))
@@ -161,6 +168,7 @@ class Lane:
         """One attempt was answered."""
         parcel = attempt.parcel
         if not ack.HasField("error"):
+            self.is_known = True
             if parcel.batch.verdict is Verdict.OPEN:
                 parcel.batch.base_offset = ack.base_offset
                 self._settle(parcel, Verdict.OK)

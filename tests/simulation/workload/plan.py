@@ -144,7 +144,7 @@ def _draw_producer(random: Random, number: int, topics: tuple[TopicPlan, ...]) -
         is_unary=random.random() < 0.25,
         by_name=random.random() < 0.3,
         pause_s=random.choice((0.01, 0.05, 0.2)),
-        value_bytes=random.choice(((20, 60), (20, 60), (20, 600), (200, 3000))),
+        value_bytes=random.choice(((20, 60), (20, 600), (200, 3000), (2000, 8000))),
         whim=random.choice((0.0, 0.02, 0.1)),
         request_timeout_s=random.choice((0.5, 3.0)),
         delivery_timeout_s=random.choice((2.0, 30.0)),

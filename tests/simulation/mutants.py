@@ -1,0 +1,161 @@
+"""Planted bugs: small changes of the real code, each of which breaks a promise.
+
+A mutant that no seed finds is a hole in the simulation. Each is a context in which the broker
+misbehaves; the faults that bring it to light are named with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from tidelog_broker.partition.partition import Partition
+from tidelog_broker.partition.waiting import CommitQueue
+from tidelog_broker.storage.journal import STARTS, Journal
+from tidelog_broker.storage.log import Log
+from tidelog_broker.storage.log_state import LogState
+from tidelog_broker.storage.log_sync import SyncTicket
+from tidelog_broker.storage.open_files import OpenFile
+from tidelog_broker.storage.producer_state import FRESH, Producer, ProducerStates
+from tidelog_broker.storage.recovery import Recovery
+from tidelog_broker.storage.segment import Segment
+
+Plant = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One planted bug."""
+
+    name: str
+    plant: Plant
+    faults: tuple[str, ...]
+    #: Where to begin to look, so that the test is quick.
+    first_seed: int = 0
+
+
+def _acknowledged_on_append() -> contextlib.AbstractContextManager[Any]:
+    """Produce does not wait for the commit."""
+    return mock.patch.object(CommitQueue, "wait", return_value=None)
+
+
+def _watermark_moves_on_append() -> contextlib.AbstractContextManager[Any]:
+    """What is written counts as durable, whatever the flush policy."""
+    return mock.patch.object(LogState, "acknowledgeable_end", property(lambda log: log.log_end))
+
+
+def _producers_forgotten_at_restart() -> contextlib.AbstractContextManager[Any]:
+    original = LogState.recover
+
+    def recover(log: LogState, *args: Any) -> int:
+        scanned = original(log, *args)
+        log.body().producers = ProducerStates()
+        return scanned
+
+    return mock.patch.object(LogState, "recover", recover)
+
+
+def _nothing_is_a_duplicate() -> contextlib.AbstractContextManager[Any]:
+    return mock.patch.object(ProducerStates, "check", return_value=FRESH)
+
+
+def _window_of_none() -> contextlib.AbstractContextManager[Any]:
+    """A repeated batch is out of order instead of a duplicate."""
+    return mock.patch.object(Producer, "find", return_value=None)
+
+
+def _recovery_keeps_a_torn_tail() -> contextlib.AbstractContextManager[Any]:
+    """What is torn stays in the file, and the next batch goes behind it."""
+    return mock.patch.object(Segment, "cut")
+
+
+def _recovery_cuts_at_the_journalled_end() -> contextlib.AbstractContextManager[Any]:
+    """As if the journal never lagged behind what was acknowledged."""
+    original = Recovery._follows
+
+    def follows(self: Recovery, header: Any) -> bool:
+        return header.base_offset < self._durable and original(self, header)
+
+    return mock.patch.object(Recovery, "_follows", follows)
+
+
+def _journal_not_synced_before_a_cut() -> contextlib.AbstractContextManager[Any]:
+    return mock.patch.object(Journal, "write_and_sync", Journal.write)
+
+
+def _duplicate_answered_before_it_is_durable() -> contextlib.AbstractContextManager[Any]:
+    original = Partition.append
+
+    def append(partition: Partition, *args: Any, **named: Any) -> Any:
+        done = original(partition, *args, **named)
+        return done._replace(last_offset=-1) if done.duplicate else done
+
+    return mock.patch.object(Partition, "append", append)
+
+
+def _readers_see_above_the_watermark() -> contextlib.AbstractContextManager[Any]:
+    original = Log.read
+
+    def read(log: Log, offset: int, max_bytes: int, **named: Any) -> bytes:
+        return original(log, offset, max_bytes, **(named | {"end": log.log_end}))
+
+    return mock.patch.object(Log, "read", read)
+
+
+def _folders_not_synced() -> contextlib.AbstractContextManager[Any]:
+    """The files of new partitions and segments are synced, their names are not."""
+    original = LogState.begin_sync
+
+    def begin_sync(log: LogState, **named: Any) -> SyncTicket:
+        ticket = original(log, **named)
+        ticket.directories.clear()
+        return ticket
+
+    return mock.patch.object(LogState, "begin_sync", begin_sync)
+
+
+def _rolled_segments_not_synced() -> contextlib.AbstractContextManager[Any]:
+    """Only the active segment is synced."""
+    original = LogState.begin_sync
+
+    def begin_sync(log: LogState, **named: Any) -> SyncTicket:
+        ticket = original(log, **named)
+        forgotten: list[OpenFile] = ticket.slots[:-1]
+        del ticket.slots[:-1]
+        for slot in forgotten:
+            log._volume.files.unpin(slot)
+        return ticket
+
+    return mock.patch.object(LogState, "begin_sync", begin_sync)
+
+
+def _log_start_not_journalled() -> contextlib.AbstractContextManager[Any]:
+    original = Log._announce
+
+    def announce(log: Log, kind: int, offset: int) -> None:
+        if kind != STARTS:
+            original(log, kind, offset)
+
+    return mock.patch.object(Log, "_announce", announce)
+
+
+CRASHES = ("kill", "power", "slow_disk")
+
+MUTANTS = (
+    Mutant("acknowledged on append", _acknowledged_on_append, CRASHES, 7),
+    Mutant("watermark moves on append", _watermark_moves_on_append, CRASHES, 7),
+    Mutant("producers forgotten at restart", _producers_forgotten_at_restart, ("kill",)),
+    Mutant("nothing is a duplicate", _nothing_is_a_duplicate, ("kill", "cut")),
+    Mutant("dedupe window of none", _window_of_none, ("kill", "cut")),
+    Mutant("recovery keeps a torn tail", _recovery_keeps_a_torn_tail, CRASHES, 26),
+    Mutant("recovery cuts too much", _recovery_cuts_at_the_journalled_end, CRASHES),
+    Mutant("journal not synced before a cut", _journal_not_synced_before_a_cut, CRASHES),
+    Mutant("duplicate answered early", _duplicate_answered_before_it_is_durable, CRASHES, 25),
+    Mutant("readers see too much", _readers_see_above_the_watermark, CRASHES),
+    Mutant("folders not synced", _folders_not_synced, CRASHES),
+    Mutant("rolled segments not synced", _rolled_segments_not_synced, CRASHES),
+    Mutant("log start not journalled", _log_start_not_journalled, CRASHES),
+)
