@@ -68,6 +68,16 @@ def test_a_wrong_value_is_named(
     assert said.count("\n") == 1
 
 
+def test_a_value_may_begin_with_a_dash() -> None:
+    assert parser().parse(["--topic", "-abc", "--list"]).topic == "-abc"
+    assert parser().parse(["--config", "a=-"]).config == [("a", "-")]
+
+
+def test_a_flag_is_never_taken_for_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "argument --topic: expected one argument" in complaint(capsys, "--topic", "--list")
+    assert "argument --topic: expected one argument" in complaint(capsys, "--topic", "-h")
+
+
 def test_a_missing_flag_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parser().require(parser().parse([]), "--topic", "--partitions")

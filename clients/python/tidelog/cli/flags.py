@@ -47,10 +47,22 @@ class VerbParser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The options; ends the program when a flag is unknown."""
-        options, unknown = self.parse_known_args(arguments)
+        options, unknown = self.parse_known_args(self._with_values_joined(arguments))
         if unknown:
             self.error(self._about_unknown(unknown[0]))
         return options
+
+    def _with_values_joined(self, arguments: Sequence[str]) -> list[str]:
+        """A value may begin with a dash, as a topic's id may: argparse would take it for a flag."""
+        joined: list[str] = []
+        for word in arguments:
+            flag = self._option_string_actions.get(joined[-1]) if joined else None
+            is_value = word.startswith("-") and not word.startswith("--") and word != "-h"
+            if flag is not None and flag.nargs is None and is_value:
+                joined[-1] += f"={word}"
+            else:
+                joined.append(word)
+        return joined
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line."""
