@@ -19,12 +19,13 @@ from tidelog.producer import lifetimes
 from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
 from tidelog.producer.columns import ColumnRecords
 from tidelog.producer.delivery import Deliveries, Delivery, Receipt, seconds
-from tidelog.producer.handing_over import HeadersLike, K, V
+from tidelog.producer.handing_over import HeadersLike
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.pipeline import Pipeline
 from tidelog.producer.producer_settings import ProducerOptions, producer_settings
 from tidelog.producer.sends import LoopSends
 from tidelog.producer.staging import Staging
+from tidelog.producer.type_variables import K, V
 from tidelog.serializers import Serializer, writer_of
 from tidelog.settings import addresses
 

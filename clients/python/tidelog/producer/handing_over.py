@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from mypy_extensions import mypyc_attr
 
@@ -19,12 +19,10 @@ from tidelog.errors import InvalidPartitions, SerializationFailed, TidelogError
 from tidelog.producer.accumulator import Accumulator, Headers, TopicRoute
 from tidelog.producer.delivery import Delivery, seconds
 from tidelog.producer.partitioner import Partitioner
+from tidelog.producer.type_variables import K, V
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 Serializer = Callable[[Any], bytes | None]

@@ -86,7 +86,9 @@ class BrokerLane:
         self._backoff_s = RECONNECT_BACKOFF_S
         self._loop = asyncio.get_running_loop()
         self._watchdog: asyncio.TimerHandle | None = None
+        self._is_closing = False
         self._call: Any = None
+        self._reader: asyncio.Task[TidelogError | None]
         self._task = self._loop.create_task(self._run(), name=f"tidelog-produce-{address}")
         self._task.add_done_callback(self._on_end)
 
@@ -96,6 +98,10 @@ class BrokerLane:
 
     async def close(self) -> None:
         """Ends the stream; what was unanswered is the pipeline's to judge."""
+        self._is_closing = True
+        self._work.set()
+        if self._call is not None:
+            await asyncio.wait([self._task], timeout=2 * GOODBYE_S)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -106,9 +112,11 @@ class BrokerLane:
                 self._station.on_broken(failure)
 
     async def _run(self) -> None:
-        while True:
+        while not self._is_closing:
             await self._work.wait()
             error = await self._serve_once()
+            if self._is_closing:
+                break
             self._lose_unanswered(error)
             if error is not None:
                 await asyncio.sleep(self._backoff_s)
@@ -120,35 +128,43 @@ class BrokerLane:
             connection = await self._connections.get(self.address)
         except TidelogError as failure:
             self._work.clear()
-            self._station.on_unreachable(self.address, failure)
-            return failure
+            unreachable = _alone(failure)
+            self._station.on_unreachable(self.address, unreachable)
+            return unreachable
+        error: TidelogError | None
         try:
-            return await self._serve(connection)
+            error = await self._serve(connection)
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            # Only the call was cancelled: the watchdog has given its requests up.
+            error = OutcomeUnknown(f"The stream to the broker at {self.address} was given up")
         except grpc.aio.AioRpcError as failure:
-            if failure.code() is grpc.StatusCode.UNAVAILABLE:
-                await self._connections.drop(connection)
-            return error_of_call(failure, self.address)
+            error = error_of_call(failure, self.address)
         except (grpc.aio.UsageError, asyncio.InvalidStateError) as failure:
-            return BrokerUnreachable(
+            error = BrokerUnreachable(
                 f"The stream to the broker at {self.address} has ended", cause=str(failure)
             )
+        if isinstance(error, BrokerUnreachable):
+            await self._connections.drop(connection)
+        return error
 
     async def _serve(self, connection: Connection) -> TidelogError | None:
-        call = connection.broker.ProduceStream(metadata=connection.metadata)
-        self._call = call
-        reader = self._loop.create_task(
-            self._read(call), name=f"tidelog-produce-answers-{self.address}"
+        self._call = connection.broker.ProduceStream(metadata=connection.metadata)
+        self._reader = self._loop.create_task(
+            self._read(), name=f"tidelog-produce-answers-{self.address}"
         )
-        reader.add_done_callback(lambda _: self._work.set())
+        self._reader.add_done_callback(lambda _: self._work.set())
         try:
-            await self._write(call, reader)
+            await self._write()
         finally:
             if self._watchdog is not None:
                 self._watchdog.cancel()
                 self._watchdog = None
-            await self._end_stream(call, reader)
+            await self._end_stream(self._call, self._reader)
+            # Tracebacks hold frames: with nothing of the stream in them it ends here and now.
             self._call = None
-        return reader.result()
+        return self._reader.result()
 
     async def _end_stream(self, call: Any, reader: asyncio.Task[Any]) -> None:
         """In good order where nothing is owed: what gRPC does after a cancel outlives the loop."""
@@ -157,15 +173,15 @@ class BrokerLane:
                 await call.done_writing()
                 await asyncio.wait([reader], timeout=GOODBYE_S)
         if not reader.done():
-            reader.cancel()
             call.cancel()
-            await call.code()
+            await asyncio.wait([reader], timeout=GOODBYE_S)
+            reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
 
-    async def _write(self, call: Any, reader: asyncio.Task[Any]) -> None:
+    async def _write(self) -> None:
         """Writes requests until the reader has met the end of the stream."""
         work, unanswered = self._work, self._unanswered
-        while not reader.done():
+        while not (self._reader.done() or self._is_closing):
             batches: list[QueuedBatch] = []
             if len(unanswered) < self._max_in_flight and not self._is_throttled():
                 batches = self._station.collect(self.address)
@@ -179,16 +195,19 @@ class BrokerLane:
             request = self._station.request_of(batches)
             request.correlation_id = number
             self._watch()
-            await call.write(request)
+            await self._call.write(request)
             if self._station.on_written(batches):
                 del unanswered[number]
 
-    async def _read(self, call: Any) -> TidelogError | None:
+    async def _read(self) -> TidelogError | None:
         """Hands every answer to the pipeline; returns why the stream ended."""
         while True:
-            answer = await call.read()
+            try:
+                answer = await self._call.read()
+            except grpc.aio.AioRpcError as failure:
+                return error_of_call(failure, self.address)
             if answer is EOF:
-                return None if not self._unanswered else await self._status(call)
+                return None if not self._unanswered else await self._status()
             self._backoff_s = RECONNECT_BACKOFF_S
             request = self._unanswered.pop(answer.correlation_id, None)
             if request is None:
@@ -198,9 +217,9 @@ class BrokerLane:
             self._station.on_answer(request.batches, answer)
             self._work.set()
 
-    async def _status(self, call: Any) -> TidelogError:
-        code = await call.code()
-        details = await call.details()
+    async def _status(self) -> TidelogError:
+        code = await self._call.code()
+        details = await self._call.details()
         return BrokerUnreachable(
             f"The broker at {self.address} ended the stream before it had answered",
             cause=f"{code.name} {details or ''}".strip(),
@@ -245,3 +264,15 @@ class BrokerLane:
                 request.batches,
                 error or OutcomeUnknown(f"The stream to the broker at {self.address} ended"),
             )
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancels the running task. Apart, so that no frame above holds the task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _alone(error: TidelogError) -> TidelogError:
+    """The error without what it was raised through: batches keep it, channels must not stay."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

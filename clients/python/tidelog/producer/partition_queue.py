@@ -194,31 +194,34 @@ class PartitionQueue:
 
     def refuse(self, batch: QueuedBatch, error: TidelogError, now: float) -> None:
         """The broker has answered this attempt with an error."""
-        self._land(batch)
-        batch.last_error = error
         if error.outcome_unknown or not isinstance(error, Refused | RetriableError):
             batch.is_uncertain = True
+        self._fail(batch, error, now, is_passing=self._is_worth_repeating(batch, error))
+
+    def lose(self, batch: QueuedBatch, error: TidelogError, now: float) -> None:
+        """The attempt will never be answered: the stream broke, or the time limit passed.
+
+        Without an identity it can't be repeated: that might write it twice.
+        """
+        batch.is_uncertain = True
+        is_passing = self.is_idempotent and not isinstance(error, Refused)
+        self._fail(batch, error, now, is_passing=is_passing)
+
+    def _fail(
+        self, batch: QueuedBatch, error: TidelogError, now: float, *, is_passing: bool
+    ) -> None:
+        self._land(batch)
+        batch.last_error = error
         if batch.is_given_up:
             self.batches.remove(batch)
             self.is_broken = self.is_idempotent
-            return
-        if self.dead is None and self._is_worth_repeating(batch, error):
+        elif is_passing and self.dead is None:
             self._retry_later(batch, error, now)
-            return
-        if isinstance(error, InvalidProducerEpoch):
-            self.dead = error
-        self._give_up(batch, self.dead or error)
-        self._bury()
-
-    def lose(self, batch: QueuedBatch, error: TidelogError, now: float) -> None:
-        """The attempt will never be answered: the stream broke, or the time limit passed."""
-        batch.is_uncertain = True
-        if not self.is_idempotent and not batch.is_given_up:
-            # To repeat it might write it twice.
-            self._land(batch)
-            self._give(batch, unknown(batch, error.message))
-            return
-        self.refuse(batch, error, now)
+        else:
+            if isinstance(error, InvalidProducerEpoch):
+                self.dead = error
+            self._give_up(batch, self.dead or error)
+            self._bury()
 
     def _is_worth_repeating(self, batch: QueuedBatch, error: TidelogError) -> bool:
         if isinstance(error, OutOfOrderSequence | UnknownProducerId):

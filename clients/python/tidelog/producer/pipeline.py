@@ -326,7 +326,7 @@ class Pipeline:
         try:
             await self.flush(limit_s)
         except RequestTimedOut as late:
-            logger.warning("Closing the producer with records under way: %s", late)
+            logger.warning("Closing the producer with records under way: %s", str(late))
         finally:
             await self._end()
 
@@ -336,6 +336,7 @@ class Pipeline:
             self._timer.cancel()
         await self._questions.close()
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
+        self._lanes.clear()
         self.accumulator.seal_all()
         self._take(self._loop.time())
         self.core.abandon(

@@ -21,11 +21,11 @@ from tidelog.producer import lifetimes
 from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
 from tidelog.producer.columns import ColumnRecords
 from tidelog.producer.delivery import Deliveries, seconds
-from tidelog.producer.handing_over import K, V
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.pipeline import Pipeline
 from tidelog.producer.producer_settings import ProducerOptions, producer_settings
 from tidelog.producer.sends import ThreadSends
+from tidelog.producer.type_variables import K, V
 from tidelog.serializers import Serializer, writer_of
 from tidelog.settings import addresses
 
@@ -161,10 +161,7 @@ class Producer(ThreadSends[K, V]):
                 return None
             self._on_room()
             lifetimes.closed(self)
-            try:
-                self._thread.call(self._pipeline.close(limit_s))
-            finally:
-                self._thread.stop()
+            self._thread.finish(lambda: self._pipeline.close(limit_s))
             return self._pipeline.failures.summary()
 
     def __enter__(self) -> Self:

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from mypy_extensions import mypyc_attr
 
 from tidelog.producer.delivery import Delivery
-from tidelog.producer.handing_over import HandingOver, HeadersLike, K, V, hand_over
+from tidelog.producer.handing_over import HandingOver, HeadersLike, hand_over
+from tidelog.producer.type_variables import K, V
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
