@@ -141,9 +141,6 @@ class Log(LogState):
         body = self.body(now_ms)
         if body.producers is None:
             body.load_producers(self.log_end, now_ms)
-        if body.active is not None:
-            # Where its last index entry points is in the index.
-            body.active.index()
         return body
 
     def _room_for(self, size: int, header: BatchHeader, now_ms: int) -> Segment:

@@ -194,6 +194,9 @@ class LogBody:
             self.snapshot_offset = offset
         if offset < log_end:
             self._replay(producers, offset, now_ms)
+        if self.active is not None:
+            # Appends follow, and where the last index entry points is in the index.
+            self.active.index()
         self.producers = producers
         return producers
 
