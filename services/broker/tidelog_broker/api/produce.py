@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 #: How long a produce waits for its commit when it doesn't say.
 PRODUCE_TIMEOUT_DEFAULT_MS: Final = 30_000
+#: What an answer under way takes for each partition beside the batch: a million tiny batches that
+#: wait for a stalled disk are no small thing.
+HELD_BYTES_A_PARTITION: Final = 1_024
 NO_REFUSALS: Final[Mapping[str, TidelogError]] = {}
 KNOWN_ACKS: Final = frozenset(common_pb2.Acks.values())
 
@@ -35,12 +38,13 @@ KNOWN_ACKS: Final = frozenset(common_pb2.Acks.values())
 class ProduceAnswer:
     """A response under way: complete once nothing in it waits for a commit."""
 
-    __slots__ = ("_on_complete", "_timer", "batch_bytes", "pending", "response")
+    __slots__ = ("_on_complete", "_timer", "held_bytes", "pending", "response")
 
     def __init__(self, correlation_id: int) -> None:
         self.response = produce_pb2.ProduceResponse(correlation_id=correlation_id)
         self.pending = PendingProduce(self._finish)
-        self.batch_bytes = 0
+        #: What counts against queued.max.request.bytes while the answer is under way.
+        self.held_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._on_complete: Callable[[ProduceAnswer], None] | None = None
 
@@ -118,7 +122,7 @@ def append_batches(
         end = Offset(done.last_offset + 1)
         if all_in_sync and end > partition.core.high_watermark:
             partition.wait_for_commit(end, answer.pending, index)
-    answer.batch_bytes = batch_bytes
+    answer.held_bytes = batch_bytes + HELD_BYTES_A_PARTITION * len(acks)
     return answer
 
 
@@ -164,10 +168,10 @@ async def produce(
         return answer.response
     complete = asyncio.Event()
     answer.call_when_complete(lambda _: complete.set(), time_limit_s(broker, request))
-    broker.in_flight.add(answer.batch_bytes)
+    broker.in_flight.add(answer.held_bytes)
     try:
         await complete.wait()
     finally:
         answer.abandon()
-        broker.in_flight.remove(answer.batch_bytes)
+        broker.in_flight.remove(answer.held_bytes)
     return answer.response

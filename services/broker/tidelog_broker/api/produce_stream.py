@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.errors import TidelogError
 from tidelog.wire.v1 import common_pb2, produce_pb2
@@ -26,6 +26,10 @@ from tidelog_runtime.wire_errors import to_wire
 if TYPE_CHECKING:
     from tidelog_broker.api.caller import Caller
     from tidelog_broker.broker import Broker
+
+
+#: Answers that may wait for a client that doesn't read them.
+ANSWERS_QUEUED_MAX: Final = 1_000
 
 
 class ResponseSink(Protocol):
@@ -49,6 +53,7 @@ class ProduceStream:
         #: Set once the stream is to end; before that nobody waits for `_changed`.
         self._is_ending = False
         self._changed = asyncio.Event()
+        self._sent = asyncio.Event()
 
     async def run(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
         """Serves until the client ends the stream, or the broker stops; answers what it took."""
@@ -81,11 +86,19 @@ class ProduceStream:
     async def _read(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
         async for request in requests:
             await self._serve(request)
+            if len(self._outbox) > ANSWERS_QUEUED_MAX:
+                await self._wait_until_sent()
+
+    async def _wait_until_sent(self) -> None:
+        """Stops reading while the client doesn't read what it is told."""
+        while self._outbox:
+            self._sent.clear()
+            await self._sent.wait()
 
     def _abandon_unanswered(self) -> None:
         for answer in list(self._unanswered):
             answer.abandon()
-            self._broker.in_flight.remove(answer.batch_bytes)
+            self._broker.in_flight.remove(answer.held_bytes)
         if self._sender is not None:
             self._sender.cancel()
 
@@ -109,12 +122,12 @@ class ProduceStream:
             await self._send(answer.response)
             return
         self._unanswered[answer] = None
-        broker.in_flight.add(answer.batch_bytes)
+        broker.in_flight.add(answer.held_bytes)
         answer.call_when_complete(self._on_complete, time_limit_s(broker, request))
 
     def _on_complete(self, answer: ProduceAnswer) -> None:
         del self._unanswered[answer]
-        self._broker.in_flight.remove(answer.batch_bytes)
+        self._broker.in_flight.remove(answer.held_bytes)
         self._outbox.append(answer.response)
         if not self._sending:
             self._sending = True
@@ -128,6 +141,7 @@ class ProduceStream:
             # The client is gone: gRPC ends the request iterator too, nobody is left to answer.
             self._outbox.clear()
             self._sending = False
+            self._sent.set()
             self._changed.set()
 
     async def _send(self, response: produce_pb2.ProduceResponse) -> None:
@@ -141,6 +155,7 @@ class ProduceStream:
         while outbox:
             await self._sink.write(outbox.popleft())
         self._sending = False
+        self._sent.set()
         if self._is_ending:
             self._changed.set()
 
