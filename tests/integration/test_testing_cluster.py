@@ -101,7 +101,7 @@ def test_a_stopped_cluster_does_not_answer(tidelog_cluster: InProcessCluster) ->
     tidelog_cluster.stop()
     assert not tidelog_cluster.is_running
     assert not with_client(tidelog_cluster, answers)
-    with pytest.raises(RuntimeError, match="start\\(\\) it"):
+    with pytest.raises(RuntimeError, match="does not run"):
         tidelog_cluster.records("orders")
     tidelog_cluster.start()
     assert with_client(tidelog_cluster, answers)

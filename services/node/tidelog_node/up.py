@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from tidelog.cli.flags import DEFAULT_BOOTSTRAP
 from tidelog.errors import InvalidConfig, StorageError
 from tidelog.version import __version__
 from tidelog_broker.broker import Progress
@@ -42,6 +43,8 @@ Topics are created when they are first written to. Data stays when it stops.
 READY: Final = """\
 tidelog {version}   data {place}   ready in {seconds:.2f} s
   bootstrap  {bootstrap}     metrics  {metrics}
+  try        echo hello | tidelog console-producer{where} --topic greetings
+             tidelog console-consumer{where} --topic greetings --from-beginning
   stop       Ctrl-C ({stays})"""
 
 
@@ -207,7 +210,14 @@ def _announce(node: Node, options: argparse.Namespace, seconds: float) -> None:
             seconds=seconds,
             bootstrap=node.bootstrap,
             metrics=node.metrics_url,
+            where=_where(node.bootstrap),
             stays="nothing stays" if options.ephemeral else "data stays; --ephemeral forgets it",
         ),
         flush=True,
     )
+
+
+def _where(bootstrap: str) -> str:
+    """The flag that a person has to type, unless the address is the one that is tried anyway."""
+    is_default = bootstrap.replace("127.0.0.1", "localhost") == DEFAULT_BOOTSTRAP
+    return "" if is_default else f" --bootstrap-server {bootstrap}"

@@ -8,7 +8,6 @@ effect here; none is ever ignored silently.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
@@ -69,6 +68,8 @@ class Connection:
 
     def reach(self) -> None:
         """Raises at once, and in words, when no broker is there: clients would wait for one."""
+        import asyncio  # noqa: PLC0415 - as slow to import as all the rest of help
+
         asyncio.run(_reach(self.bootstrap))
 
 

@@ -6,7 +6,6 @@ broker at the address it gives to clients, and stops at what fails. It only read
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -50,11 +49,14 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     parser.refuse_together(options, "address", "--bootstrap-server")
     address = options.address or options.bootstrap_server or DEFAULT_BOOTSTRAP
+
+    import asyncio  # noqa: PLC0415 - slow to import, as grpc is
+
     return asyncio.run(_examine(address, options.timeout_ms / 1000, as_json=options.json))
 
 
 async def _examine(address: str, timeout_s: float, *, as_json: bool) -> int:
-    from tidelog.cli.examination import Examination  # noqa: PLC0415 - grpc is slow to import
+    from tidelog.cli.examination import Examination  # noqa: PLC0415 - as above
 
     examination = Examination(address, timeout_s)
     failed = False

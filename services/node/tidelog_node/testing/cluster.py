@@ -103,6 +103,16 @@ class InProcessCluster:
         """Whether the node runs."""
         return self._node is not None
 
+    @property
+    def metrics_url(self) -> str:
+        """Where Prometheus would scrape; another one after each start."""
+        return self._running_node().metrics_url
+
+    @property
+    def internal_address(self) -> str:
+        """Where the cluster's own services would come; another one after each start."""
+        return f"127.0.0.1:{self._running_node().broker.internal_port}"
+
     def cut_network(self, *, silently: bool = False) -> None:
         """Cuts clients off: their connections are reset, and new ones too.
 
@@ -126,9 +136,7 @@ class InProcessCluster:
 
         Partition after partition, each in the order of its offsets. Raises UnknownTopic.
         """
-        if self._node is None:
-            raise RuntimeError("The cluster is stopped: start() it before reading its records")
-        reading = read_topic(self._node.bootstrap, topic, partition)
+        reading = read_topic(self._running_node().bootstrap, topic, partition)
         try:
             return self._running_thread().call(reading)
         except TidelogError as error:
@@ -164,6 +172,11 @@ class InProcessCluster:
     def _temporary_name(self) -> str:
         assert self._temporary is not None
         return self._temporary.name
+
+    def _running_node(self) -> Node:
+        if self._node is None:
+            raise RuntimeError("The cluster does not run: call start(), or use it in `with`")
+        return self._node
 
     def _running_thread(self) -> LoopThread:
         if self._thread is None:

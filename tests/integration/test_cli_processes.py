@@ -1,0 +1,163 @@
+"""The `tidelog` command as people run it: processes, pipes, signals, and what it imports."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.eventually import eventually
+from tidelog.cli.client_verbs import CLIENT_VERBS
+from tidelog.errors import UnknownTopic
+from tidelog_node.testing import InProcessCluster
+
+TIDELOG = str(Path(sys.executable).parent / "tidelog")
+#: What takes time to import; help must do without.
+HEAVY = ("grpc", "google.protobuf", "asyncio", "numpy", "pyarrow", "tidelog_node.node")
+
+
+def run(*words: str, lines: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Runs the command to its end."""
+    return subprocess.run([TIDELOG, *words], input=lines, capture_output=True, check=False)
+
+
+@pytest.fixture(autouse=True)
+def _forget_calls() -> Iterator[None]:
+    """An error that was caught keeps its call, and so a thread of grpc's, until it is collected."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def consumer(tidelog_cluster: InProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
+    """A console consumer that has printed its first record and waits for more."""
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    assert run("console-producer", *server, "--topic", "orders", lines=b"one\n").returncode == 0
+    command = [TIDELOG, "console-consumer", *server, "--topic", "orders", "--from-beginning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"one\n"
+        yield process
+        process.kill()
+
+
+def test_the_first_steps(tidelog_cluster: InProcessCluster) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    produced = run("console-producer", *server, "--topic", "greetings", lines=b"hello\n")
+    assert (produced.returncode, produced.stdout, produced.stderr) == (0, b"", b"")
+    limit = ("--from-beginning", "--max-messages", "1")
+    consumed = run("console-consumer", *server, "--topic", "greetings", *limit)
+    assert (consumed.returncode, consumed.stdout) == (0, b"hello\n")
+    assert consumed.stderr == b"Processed a total of 1 messages\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_consumer_that_is_told_to_stop(
+    consumer: subprocess.Popen[bytes], number: signal.Signals, code: int
+) -> None:
+    consumer.send_signal(number)
+    out, err = consumer.communicate()
+    assert (consumer.returncode, out) == (code, b"")
+    assert err == b"Processed a total of 1 messages\n"
+
+
+def test_a_consumer_waits_for_more(
+    consumer: subprocess.Popen[bytes], tidelog_cluster: InProcessCluster
+) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    run("console-producer", *server, "--topic", "orders", lines=b"two\n")
+    assert consumer.stdout is not None
+    assert consumer.stdout.readline() == b"two\n"
+
+
+def test_a_closed_pipe_ends_quietly(tidelog_cluster: InProcessCluster) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    lines = b"".join(b"%d\n" % number for number in range(100_000))
+    run("console-producer", *server, "--topic", "orders", lines=lines)
+    command = [TIDELOG, "console-consumer", *server, "--topic", "orders", "--from-beginning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait() == 1
+    assert said.startswith(b"Processed a total of ")
+    assert said.count(b"\n") == 1
+
+
+def test_a_producer_sends_while_it_reads(tidelog_cluster: InProcessCluster) -> None:
+    """Lines are records when they come, not when the input ends."""
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    command = [TIDELOG, "console-producer", *server, "--topic", "orders"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        eventually(lambda: _values(tidelog_cluster) == [b"one"], waiting_for="the record")
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def _values(cluster: InProcessCluster) -> list[bytes | None]:
+    try:
+        return [record.value for record in cluster.records("orders")]
+    except UnknownTopic:
+        return []
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in CLIENT_VERBS])
+def test_help_imports_nothing_heavy(verb: str) -> None:
+    program = (
+        "import sys; from tidelog.cli import main; main(sys.argv[1:]);"
+        f" print(*(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)"
+    )
+    seen = subprocess.run(
+        [sys.executable, "-c", program, verb, "--help"], capture_output=True, check=True
+    )
+    assert seen.stderr.split() == []
+
+
+def test_what_tidelog_up_says_to_try_works(tmp_path: Path) -> None:
+    command = [TIDELOG, "up", "--data-dir", str(tmp_path / "data"), "--port", "0"]
+    command += ["--metrics-port", "0", "--internal-port", "0"]
+    environment = os.environ | {"TIDELOG_LOG_LEVEL": "WARNING"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as node:
+        assert node.stdout is not None
+        banner = b"".join(node.stdout.readline() for _ in range(5)).decode()
+        try:
+            produce, consume = _suggestions(banner)
+            sent = subprocess.run(["/bin/sh", "-c", produce], check=False, env=_with_tidelog())
+            assert sent.returncode == 0
+            limited = f"{consume} --max-messages 1"
+            got = subprocess.run(
+                ["/bin/sh", "-c", limited], check=True, capture_output=True, env=_with_tidelog()
+            )
+            assert got.stdout == b"hello\n"
+        finally:
+            node.terminate()
+
+
+def _suggestions(banner: str) -> tuple[str, str]:
+    lines = [line.strip() for line in banner.splitlines()]
+    (first,) = [line.removeprefix("try").strip() for line in lines if line.startswith("try")]
+    (second,) = [line for line in lines if line.startswith("tidelog console-consumer")]
+    return first, second
+
+
+def _with_tidelog() -> dict[str, str]:
+    folder = str(Path(TIDELOG).parent)
+    return os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_json_of_a_process(tidelog_cluster: InProcessCluster) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    run("topics", *server, "--create", "--topic", "orders")
+    assert json.loads(run("topics", *server, "--list", "--json").stdout) == ["orders"]
