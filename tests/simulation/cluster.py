@@ -39,6 +39,8 @@ class NodeProcess:
         world, disk = cluster.world, cluster.disk
         #: What failed that nothing restarts.
         self.failure: BaseException | None = None
+        #: Whether it has begun to serve.
+        self.is_up = False
         self._over = asyncio.Event()
         self.store = EmbeddedMetadataStore(disk)
         self.mirror = ClusterMirror(self.store)
@@ -71,6 +73,7 @@ class NodeProcess:
     async def run(self) -> None:
         """Serve until told to stop, or until a part fails that nothing restarts."""
         await self._lifecycle.start()
+        self.is_up = True
         await self._over.wait()
         await self._lifecycle.stop()
 
@@ -97,8 +100,9 @@ class Cluster:
         )
         self.disk = world.disk(HOST, whole_volume=whole_volume)
         self.clock = world.wall_clock(HOST)
-        #: How often a process ended without being told to.
+        #: How processes ended that nobody told to: while they served, and before they did.
         self.failures: list[str] = []
+        self.failed_starts: list[str] = []
         self._process: Process | None = None
         self._main: asyncio.Task[None] | None = None
         self._node: NodeProcess | None = None
@@ -138,12 +142,12 @@ class Cluster:
     async def stop(self) -> None:
         """SIGTERM: the process ends in its own order."""
         self._supervised = False
-        main = self._main
-        if self._node is None or main is None:
+        main, node = self._main, self._node
+        if node is None or main is None:
             return
-        self._node.stop()
+        node.stop()
         await asyncio.wait([main])
-        self._note_failure(main)
+        self._note_failure(main, node)
         self._end()
         self.disk = self.disk.kill()
 
@@ -165,18 +169,18 @@ class Cluster:
         if process is not None:
             process.kill()
 
-    def _note_failure(self, main: asyncio.Task[None]) -> None:
-        if not main.cancelled() and main.exception() is not None:
-            self.failures.append(f"t={self.world.now()}: {main.exception()!r}")
-            self.world.trace.record(f"the node's process ended: {main.exception()!r}")
+    def _note_failure(self, main: asyncio.Task[None], node: NodeProcess) -> None:
+        error = node.failure or (None if main.cancelled() else main.exception())
+        if error is not None:
+            text = f"t={self.world.now()}: {error!r}"
+            (self.failures if node.is_up else self.failed_starts).append(text)
+            self.world.trace.record(f"the node's process ended: {error!r}")
 
     def _on_end(self, main: asyncio.Task[None]) -> None:
         if not self._supervised or main is not self._main:
             return
-        self._note_failure(main)
-        if not main.cancelled() and main.exception() is None:
-            assert self._node is not None
-            self.failures.append(f"t={self.world.now()}: {self._node.failure!r}")
+        assert self._node is not None
+        self._note_failure(main, self._node)
         self._end()
         self.disk = self.disk.kill()
         self._restart = self.world.loop.call_later(RESTART_AFTER_S, self.start)

@@ -113,8 +113,10 @@ class BrokerRun:
             wrong += [f"{promise}: {text}" for text in broken[:4]]
         wrong += [f"a handler raised: {text}" for text in self.world.network.handler_errors]
         wrong += [line for line in errors.lines if "unexpected failure" in line]
-        if not self.nemesis.disk_failed:
+        if "failed_sync" not in self.plan.faults:
             wrong += [f"the node failed: {text}" for text in self.cluster.failures]
+        if not self.nemesis.disk_failed:
+            wrong += [f"the node did not start: {text}" for text in self.cluster.failed_starts]
             wrong += [f"logged as an error: {line}" for line in errors.lines]
         assert not wrong, "\n  ".join(["broken promises:", *wrong[:20], f"{self.plan}"])
 
