@@ -1,0 +1,95 @@
+"""Every example of README.md and docs/ does what the page says, against a real node."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from docs.blocks import Block, Page, blocks_of, commands_of
+from support.tree import ROOT, relative
+from tidelog_node.testing import InProcessCluster
+
+RUNNABLE: Final = ("python", "console")
+PAGES: Final = [
+    relative(path)
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if any(block.language in RUNNABLE for block in blocks_of(path.read_text()))
+]
+
+
+@pytest.mark.parametrize("document", PAGES)
+def test_a_page_does_what_it_says(
+    document: str,
+    tidelog_cluster: InProcessCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = Page(document, tidelog_cluster.address, tmp_path)
+    monkeypatch.setitem(sys.modules, page.module.__name__, page.module)
+    for block in blocks_of((ROOT / document).read_text()):
+        if block.language in RUNNABLE:
+            page.run(block)
+
+
+def test_the_pages_that_must_have_examples_have_some() -> None:
+    wanted = {"README.md"} | {
+        f"docs/{name}.md"
+        for name in ("producing", "consuming", "asyncio", "admin", "errors", "testing")
+    }
+    assert wanted <= set(PAGES)
+
+
+PLANTED: Final = """\
+```python
+print("one")
+```
+
+```text
+o...
+```
+
+words
+
+```text
+no output
+```
+
+```console
+$ echo a \\
+    b
+a b
+$ echo c
+c
+```
+"""
+
+
+def test_blocks_are_found_with_what_they_print() -> None:
+    python, text, console = blocks_of(PLANTED)
+    assert python == Block("python", 2, 'print("one")\n', "o...\n")
+    assert (text.language, text.prints) == ("text", None)
+    assert list(commands_of(console)) == [(16, "echo a \\\n    b", "a b\n"), (19, "echo c", "c\n")]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block("python", 1, "print('two')\n", "one\n"),
+        Block("python", 1, "def test_it(tidelog_cluster): assert not tidelog_cluster.address\n"),
+        Block("console", 1, "$ echo two\none\n"),
+        Block("console", 1, "$ exit 3\n"),
+    ],
+)
+def test_a_page_that_lies_is_found(block: Block, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        Page("planted.md", "127.0.0.1:1", tmp_path).run(block)
+
+
+def test_an_error_names_the_line_of_the_document(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        Page("planted.md", "127.0.0.1:1", tmp_path).run(Block("python", 7, "\n1 / 0\n"))
+    assert [(entry.path, entry.lineno + 1) for entry in caught.traceback][-1] == ("planted.md", 8)
