@@ -241,7 +241,9 @@ def _with_place(decoded: Any, names: Sequence[str], place: TopicPartition) -> An
         made["partition"] = pa.array(np.full(rows, place.partition, np.int32))
     if "topic" in names:
         indices = pa.array(np.zeros(rows, np.int32))
-        made["topic"] = pa.DictionaryArray.from_arrays(indices, pa.array([place.topic]))
+        # Without its type, Arrow would look for pandas at each call.
+        names_of_topics = pa.array([place.topic], pa.string())
+        made["topic"] = pa.DictionaryArray.from_arrays(indices, names_of_topics)
     schema = pa.schema(
         [
             pa.field(name, made[name].type, nullable=False)
