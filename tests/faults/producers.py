@@ -117,9 +117,9 @@ class Producer:
         try:
             await self._send(stream, listener)
         finally:
-            stream.call.cancel()
             listener.cancel()
             await asyncio.wait([listener])
+            await stream.abandon()
         if not listener.cancelled():
             listener.result()
 

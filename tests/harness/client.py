@@ -6,6 +6,8 @@ the wire. Answers come back as messages; only `create` insists on success.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -193,6 +195,12 @@ class ProduceStreamClient:
         self.call: StreamStreamCall[produce_pb2.ProduceRequest, produce_pb2.ProduceResponse] = (
             broker.ProduceStream()
         )
+
+    async def abandon(self) -> None:
+        """Cancels the call, and waits until gRPC's own task for it has ended."""
+        self.call.cancel()
+        with contextlib.suppress(AioRpcError, asyncio.CancelledError):
+            await self.call.wait_for_connection()
 
     async def send(self, *requests: produce_pb2.ProduceRequest) -> None:
         """Sends requests one after the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ class Unreadable:
 def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
     """The same handler, which refuses what its deserializer can't read."""
     deserialize = handler.request_deserializer
+    serve = handler.unary_stream if handler.response_streaming else handler.unary_unary
 
     def read(content: bytes) -> Any:
         try:
@@ -135,19 +137,21 @@ def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
     async def answer(request: Any, context: Any) -> Any:
         if type(request) is Unreadable:
             await request.refuse(context)
-        return await handler.unary_unary(request, context)
+        return await serve(request, context)
 
     async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
         if type(request) is Unreadable:
             await request.refuse(context)
-        async for response in handler.unary_stream(request, context):
+        async for response in serve(request, context):
             yield response
 
+    # Its types know of blocking handlers alone.
+    make: Any = grpc.unary_unary_rpc_method_handler
     if handler.response_streaming:
-        # Its types know of blocking handlers alone.
-        make: Any = grpc.unary_stream_rpc_method_handler
-        return make(answers, read, handler.response_serializer)  # type: ignore[no-any-return]
-    return grpc.unary_unary_rpc_method_handler(answer, read, handler.response_serializer)
+        make = grpc.unary_stream_rpc_method_handler
+    # A handler of a stream yields its answers, or writes them and returns nothing.
+    guarded = answers if inspect.isasyncgenfunction(serve) else answer
+    return make(guarded, read, handler.response_serializer)  # type: ignore[no-any-return]
 
 
 class GrpcRunningServer:
