@@ -28,6 +28,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
     StorageError,
+    UnknownProducerId,
 )
 from tidelog.model import PartitionId
 from tidelog_broker.storage import DataDirectory, Duplicate, Log, LogConfig, StorageConfig
@@ -208,7 +209,9 @@ def test_the_rules_for_producers(tmp_path: Path) -> None:
     def check(epoch: int, sequence: int, count: int = 1) -> object:
         return log.check_producer(header_of(batch(*[b"x"] * count, producer=(7, epoch, sequence))))
 
-    assert check(3, 500) == ()
+    with pytest.raises(UnknownProducerId, match="began with sequence 500"):
+        check(3, 500)
+    assert check(3, 0) == ()
     for sequence in range(0, 14, 2):
         append(log, b"a", b"b", producer=(7, 3, sequence))
     assert check(3, 14) == ()
@@ -227,8 +230,30 @@ def test_the_rules_for_producers(tmp_path: Path) -> None:
     assert log.check_producer(header) == ()
     assert log.expire_producers(NOW_MS + StorageConfig().producer_id_expiration_ms) == 0
     assert log.expire_producers(NOW_MS + StorageConfig().producer_id_expiration_ms + 1) == 2
-    assert check(1, 77) == ()
+    assert check(1, 0) == ()
+    with pytest.raises(UnknownProducerId):
+        check(1, 77)
     directory.close()
+
+
+def test_a_journal_with_no_room_for_the_next_file_goes_on_in_the_old_one() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk, StorageConfig(journal_bytes=200))
+    log = open_log(directory)
+    for _ in range(6):
+        append(log, b"x")
+        commit(directory, log)
+    used = disk.total_bytes() - disk.free_bytes()
+    disk.set_capacity(used)
+    directory.volume.journal.begin_anew_if_large()
+    disk.set_capacity(used + 1_000_000)
+    append(log, b"y")
+    commit(directory, log)
+    directory.volume.journal.begin_anew_if_large()
+    end = log.log_end
+    directory.abandon()
+    again = open_log(open_directory(disk, StorageConfig(journal_bytes=200)))
+    assert again.log_end == end
 
 
 def test_a_full_disk_refuses_writes_serves_reads_and_recovers() -> None:

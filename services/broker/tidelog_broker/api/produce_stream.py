@@ -109,6 +109,8 @@ class ProduceStream:
             refuse_request(request)
             refusals = await create_missing(broker, self._caller, request)
         except TidelogError as error:
+            if request.acks == common_pb2.ACKS_NONE:
+                return  # nobody listens
             refusal = produce_pb2.ProduceResponse(correlation_id=request.correlation_id)
             refusal.error.CopyFrom(to_wire(error))
             await self._send(refusal)

@@ -189,7 +189,11 @@ class Journal:
         if state.deleted:
             gone = [key_of(key) + _OFFSET.pack(0) for key in sorted(state.deleted)]
             parts.append(frame(bytes([DELETE]) + b"".join(gone)))
-        file.append(parts)
+        try:
+            file.append(parts)
+        except OSError:
+            file.close()
+            raise
         self.dirty = self._name_is_new = True
         return file
 
@@ -233,12 +237,20 @@ class Journal:
 
     def begin_anew_if_large(self) -> None:
         """Keep the journal bounded; only between a finished sync and the next one."""
-        if self._file.size > self._bytes_max and not self._outdated:
-            self._file.close()
-            self._outdated = [names.journal(self._number)]
-            # Every deletion is complete: its folder was renamed durably before the call returned.
-            self.state.deleted.clear()
+        if self._file.size <= self._bytes_max or self._outdated:
+            return
+        large, number, deleted = self._file, self._number, self.state.deleted
+        # Every deletion is complete: its folder was renamed durably before the call returned.
+        self.state.deleted = set()
+        try:
             self._file = self._begin_file()
+        except OSError:
+            # A full disk has no room for the next file: this one goes on, and recovery passes
+            # over whatever was begun.
+            self._number, self.state.deleted = number, deleted
+            return
+        large.close()
+        self._outdated = [names.journal(number)]
 
     def close(self) -> None:
         """Close the file; `sync` first."""

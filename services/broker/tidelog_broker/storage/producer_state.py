@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidelog.errors import InvalidProducerEpoch, OutOfOrderSequence
+from tidelog.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
 from tidelog.records.batch import BatchHeader
 from tidelog_broker.storage.frames import DamagedFile, seal, unseal
 
@@ -93,7 +93,13 @@ class ProducerStates:
             return FRESH
         producer = self._by_id.get(producer_id)
         if producer is None:
-            # Nothing is known, perhaps because retention removed it: any sequence is accepted.
+            if header.base_sequence != 0:
+                # What came before was refused, or forgotten: taken now, it would stand before it.
+                raise UnknownProducerId(
+                    f"Producer {producer_id} began with sequence {header.base_sequence} in"
+                    f" {partition}, where nothing of it is known",
+                    hint="Its next epoch may begin with sequence 0",
+                )
             return FRESH
         epoch = header.producer_epoch
         base_sequence = header.base_sequence
