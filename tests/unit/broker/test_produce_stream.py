@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
+from tidelog.errors import UnknownTopic
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog_broker.api.caller import Caller
 from tidelog_broker.api.produce import ProduceAnswer
-from tidelog_broker.api.produce_stream import ANSWERS_QUEUED_MAX, ProduceStream
+from tidelog_broker.api.produce_stream import VERDICTS_QUEUED_MAX, ProduceStream
 from tidelog_broker.in_flight import InFlightBytes
 from tidelog_broker.stopping import Stopping
 from tidelog_runtime.principal import ANONYMOUS
 
-REQUESTS = ANSWERS_QUEUED_MAX * 3
+REQUESTS = VERDICTS_QUEUED_MAX * 2
+
+
+def refuse(*_: object) -> NoReturn:
+    raise UnknownTopic("Topic 'orders' does not exist")
 
 
 class SlowSink:
@@ -50,12 +55,46 @@ def test_answers_that_nobody_reads_hold_back_requests() -> None:
         serving = asyncio.create_task(stream.run(refused_requests()), name="serving")
         for _ in range(REQUESTS * 2):
             await asyncio.sleep(0)
-        assert taken <= ANSWERS_QUEUED_MAX + 1
+        assert taken <= VERDICTS_QUEUED_MAX + 1
         sink.reads.set()
         await serving
         assert [answer.correlation_id for answer in sink.answers] == list(range(-1, REQUESTS))
         codes = {answer.error.code for answer in sink.answers[1:]}
         assert codes == {common_pb2.INVALID_REQUIRED_ACKS}
+
+    asyncio.run(main())
+
+
+def test_few_answers_with_many_verdicts_hold_back_requests_too() -> None:
+    async def main() -> None:
+        find = SimpleNamespace(find=refuse, misses_topic=lambda _: False)
+        broker: Any = SimpleNamespace(
+            stopping=Stopping("Broker 1"),
+            in_flight=InFlightBytes(1),
+            clock=SimpleNamespace(now_ms=lambda: 0),
+            replicas=find,
+            add_leader_hint=lambda *_: None,
+        )
+        sink = SlowSink()
+        stream = ProduceStream(broker, Caller(ANONYMOUS, "", ""), sink)
+        partitions = [produce_pb2.PartitionBatch(topic="orders")] * 1_000
+        taken = 0
+
+        async def requests() -> AsyncIterator[produce_pb2.ProduceRequest]:
+            nonlocal taken
+            for taken in range(50):  # noqa: B007 - looked at below
+                yield produce_pb2.ProduceRequest(partitions=partitions)
+
+        first = ProduceAnswer(-1)
+        stream._unanswered[first] = None
+        stream._on_complete(first)
+        serving = asyncio.create_task(stream.run(requests()), name="serving")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert taken * len(partitions) <= VERDICTS_QUEUED_MAX
+        sink.reads.set()
+        await serving
+        assert len(sink.answers) == 51
 
     asyncio.run(main())
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from tidelog_broker.broker import Broker
 
 
-#: Answers that may wait for a client that doesn't read them.
-ANSWERS_QUEUED_MAX: Final = 1_000
+#: Verdicts on partitions that may wait for a client that doesn't read them; each is some hundred
+#: bytes, and one answer may hold thousands.
+VERDICTS_QUEUED_MAX: Final = 10_000
 
 
 class ResponseSink(Protocol):
@@ -48,6 +49,7 @@ class ProduceStream:
         self._sink = sink
         self._unanswered: dict[ProduceAnswer, None] = {}
         self._outbox: deque[produce_pb2.ProduceResponse] = deque()
+        self._verdicts_queued = 0
         self._sending = False
         self._sender: asyncio.Task[None] | None = None
         #: Set once the stream is to end; before that nobody waits for `_changed`.
@@ -86,7 +88,7 @@ class ProduceStream:
     async def _read(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
         async for request in requests:
             await self._serve(request)
-            if len(self._outbox) > ANSWERS_QUEUED_MAX:
+            if self._verdicts_queued > VERDICTS_QUEUED_MAX:
                 await self._wait_until_sent()
 
     async def _wait_until_sent(self) -> None:
@@ -130,7 +132,7 @@ class ProduceStream:
     def _on_complete(self, answer: ProduceAnswer) -> None:
         del self._unanswered[answer]
         self._broker.in_flight.remove(answer.held_bytes)
-        self._outbox.append(answer.response)
+        self._enqueue(answer.response)
         if not self._sending:
             self._sending = True
             self._sender = asyncio.get_running_loop().create_task(
@@ -142,12 +144,17 @@ class ProduceStream:
         if not sender.cancelled() and sender.exception() is not None:
             # The client is gone: gRPC ends the request iterator too, nobody is left to answer.
             self._outbox.clear()
+            self._verdicts_queued = 0
             self._sending = False
             self._sent.set()
             self._changed.set()
 
-    async def _send(self, response: produce_pb2.ProduceResponse) -> None:
+    def _enqueue(self, response: produce_pb2.ProduceResponse) -> None:
         self._outbox.append(response)
+        self._verdicts_queued += 1 + len(response.partitions)
+
+    async def _send(self, response: produce_pb2.ProduceResponse) -> None:
+        self._enqueue(response)
         if not self._sending:
             self._sending = True
             await self._send_outbox()
@@ -155,7 +162,9 @@ class ProduceStream:
     async def _send_outbox(self) -> None:
         outbox = self._outbox
         while outbox:
-            await self._sink.write(outbox.popleft())
+            response = outbox.popleft()
+            self._verdicts_queued -= 1 + len(response.partitions)
+            await self._sink.write(response)
         self._sending = False
         self._sent.set()
         if self._is_ending:
