@@ -10,12 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from tidelog_broker.broker import SYNC_THREADS, Broker, BrokerPorts, Progress, reachable
 from tidelog_controller import Controller
 from tidelog_group_coordinator import GroupCoordinator
 from tidelog_node.metrics_page import MetricsPage
+from tidelog_runtime.adapters.descriptors import open_files_within_limit
 from tidelog_runtime.adapters.grpc_serving import GrpcServing, ServerLimits
 from tidelog_runtime.adapters.system_clock import SystemClock
 from tidelog_runtime.cluster_mirror import ClusterMirror
@@ -36,6 +38,7 @@ class Node:
     def __init__(
         self, config: BrokerConfig, disk: Disk, on_failure: Callable[[], None] | None = None
     ) -> None:
+        config = replace(config, max_open_files=open_files_within_limit(config.max_open_files))
         self.config = config
         self.has_failed = False
         self._on_failure = on_failure

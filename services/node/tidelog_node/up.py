@@ -27,6 +27,7 @@ from tidelog.version import __version__
 from tidelog_broker.broker import Progress
 from tidelog_node.node import Node
 from tidelog_node.progress import show_recovery
+from tidelog_runtime.adapters.descriptors import raise_descriptor_limit
 from tidelog_runtime.adapters.local_disk import LocalDisk
 from tidelog_runtime.config import SourceKind
 from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
@@ -136,6 +137,7 @@ def main(arguments: Sequence[str], *, make_disk: Callable[[str], Disk] = LocalDi
         config = _configuration(options, data_dir)
         if config.memory_tune:
             tune_allocator()
+        raise_descriptor_limit()
         configure_logging(_log_level(config), config.log_format)
         return asyncio.run(_serve(config, options, make_disk))
 

@@ -11,7 +11,7 @@ when the round began are durable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from tidelog.model import PartitionId
@@ -137,8 +137,14 @@ class GroupCommit:
     # --- one round -----------------------------------------------------------------------------
 
     async def _commit(self) -> None:
+        """Sync all that is dirty, as many logs at a time as may have their files open."""
+        dirty, self._dirty = list(self._dirty), {}
+        at_once = max(self._config.max_open_files, 1)
+        for first in range(0, max(len(dirty), 1), at_once):
+            await self._commit_some(dirty[first : first + at_once])
+
+    async def _commit_some(self, dirty: Sequence[Log]) -> None:
         closed_only = self._policy is FlushPolicy.OS
-        dirty, self._dirty = self._dirty, {}
         tickets: list[tuple[Log, SyncTicket]] = []
         for log in dirty:
             if log.fault is None:
