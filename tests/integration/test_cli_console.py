@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import io
 import json
@@ -12,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.client import Client
 from tidelog.cli import main
+from tidelog.records.batch import CHECKED_POSITION, CRC, CRC_POSITION, HEADER_BYTES
+from tidelog.records.builder import BatchBuilder
+from tidelog.records.crc import crc32c
 from tidelog_node.testing import InProcessCluster
 
 
@@ -225,6 +230,11 @@ def test_what_cannot_be_deserialized_stops_or_is_skipped(console: Console) -> No
             2,
             "--from-beginning and --offset cannot be used together",
         ),
+        (
+            ("--topic", "a", "--json", "--property", "print.key=true"),
+            2,
+            "--json and --formatter-property cannot be used together",
+        ),
         (("--topic", "a", "--isolation-level", "read_comitted"), 2, "did you mean read_committed"),
     ],
 )
@@ -284,6 +294,36 @@ def test_a_wrong_address_is_told_at_once(
     assert said.out == ""
     assert part in said.err
     assert said.err.count("\n") == 1
+
+
+def rubbish(value: bytes) -> bytes:
+    """A batch whose checksum vouches for records that are none."""
+    builder = BatchBuilder()
+    builder.append(value, None, [], 1)
+    batch = bytearray(builder.build())
+    batch[HEADER_BYTES:] = b"\x7f" * (len(batch) - HEADER_BYTES)
+    batch[CRC_POSITION:CHECKED_POSITION] = CRC.pack(crc32c(bytes(batch[CHECKED_POSITION:])))
+    return bytes(batch)
+
+
+def test_a_batch_that_is_rubbish_stops_or_is_skipped(
+    console: Console, tidelog_cluster: InProcessCluster
+) -> None:
+    async def produce() -> None:
+        async with Client(tidelog_cluster.address) as client:
+            ack = await client.produce("orders", rubbish(b"value"))
+            assert not ack.HasField("error"), ack.error
+
+    console.produce(b"one\n")
+    asyncio.run(produce())
+    console.produce(b"two\n")
+    words = ("--topic", "orders", "--from-beginning", "--max-messages", "2")
+    code, out, err = console.consume(*words)
+    assert (code, out) == (1, b"one\n")
+    assert "Topic 'orders', partition 0, offsets 1 to 1" in err
+    code, out, err = console.consume(*words, "--skip-message-on-error")
+    assert (code, out) == (0, b"one\ntwo\n")
+    assert err.startswith("skipped: Topic 'orders', partition 0, offsets 1 to 1")
 
 
 def test_bytes_that_are_no_text(console: Console) -> None:

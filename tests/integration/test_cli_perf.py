@@ -142,6 +142,12 @@ def test_details_are_shown(tool: Tool) -> None:
         ("producer-perf-test", ("--num-records", "1", "--throughput", "1"), 2, "give one of"),
         (
             "producer-perf-test",
+            (*SMALLEST, "--payload-delimiter", "|"),
+            2,
+            "--payload-delimiter goes with --payload-file only",
+        ),
+        (
+            "producer-perf-test",
             ("--num-records", "1", "--throughput", "0", "--record-size", "1"),
             2,
             "would send nothing",

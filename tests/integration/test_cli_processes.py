@@ -106,6 +106,26 @@ def test_a_producer_sends_while_it_reads(tidelog_cluster: InProcessCluster) -> N
         assert process.wait() == 0
 
 
+def test_somebody_who_types_is_prompted_and_told(tidelog_cluster: InProcessCluster) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    command = [TIDELOG, "console-producer", *server, "--topic", "orders"]
+    command += ["--producer-property", "max.block.ms=10000"]
+    terminal, theirs = os.openpty()
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        os.close(theirs)
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b">"
+        os.write(terminal, b"one\n")
+        assert process.stdout.read(1) == b">"
+        eventually(lambda: _values(tidelog_cluster) == [b"one"], waiting_for="the record")
+        os.write(terminal, b"\x04")
+        out, err = process.communicate()
+    os.close(terminal)
+    assert (process.returncode, out, err) == (0, b"", b"")
+
+
 def _values(cluster: InProcessCluster) -> list[bytes | None]:
     try:
         return [record.value for record in cluster.records("orders")]

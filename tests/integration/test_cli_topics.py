@@ -130,7 +130,8 @@ def test_names_that_may_collide_are_warned_of(topics: Topics) -> None:
 
 
 def test_json(topics: Topics) -> None:
-    code, out, _ = topics("--create", "--topic", "my_topic", "--partitions", "3", "--json")
+    code, out, err = topics("--create", "--topic", "my_topic", "--partitions", "3", "--json")
+    assert err.startswith("WARNING: Due to limitations in metric names")
     created = json.loads(out)["created"]
     assert (code, created["topic"], created["partition_count"]) == (0, "my_topic", 3)
     assert json.loads(topics("--list", "--json")[1]) == ["my_topic"]

@@ -140,6 +140,8 @@ def test_formatters_by_name() -> None:
     kafkas = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
     assert formatter_named(kafkas, {"print.key": "true"})(record()) == b"k\tv\n"
     assert formatter_named("kafka.tools.NoOpMessageFormatter", {})(record()) == b""
+    with pytest.raises(InvalidConfig, match="prints nothing"):
+        formatter_named("noop", {"print.key": "true"})
     with pytest.raises(InvalidConfig, match="There is no formatter 'defult'"):
         formatter_named("defult", {})
 

@@ -77,7 +77,7 @@ def test_moments_are_written_as_java_writes_them() -> None:
 def options(**given: object) -> argparse.Namespace:
     """The options of the producer's test that say what values are."""
     known = {"payload_monotonic": False, "record_size": None, "payload_file": None}
-    return argparse.Namespace(**known | {"payload_delimiter": "\\n"} | given)
+    return argparse.Namespace(**known | {"payload_delimiter": None} | given)
 
 
 def test_payloads(tmp_path: Path) -> None:

@@ -28,6 +28,14 @@ EXAMPLES: Final = """\
   tidelog console-consumer --include 'orders.*' --formatter-property print.key=true
 """
 POLL_RECORDS: Final = 500
+#: What says how lines look; JSON always looks the same.
+FORMATTING_FLAGS: Final = (
+    "--formatter",
+    "--formatter-property",
+    "--formatter-config",
+    "--key-deserializer",
+    "--value-deserializer",
+)
 TERMINATED: Final = 143
 INTERRUPTED: Final = 130
 
@@ -80,7 +88,7 @@ def _parser() -> VerbParser:
 
 def _add_formatting(parser: VerbParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object for each record")
-    parser.add_argument("--formatter", default="default", metavar="NAME", help="default or noop")
+    parser.add_argument("--formatter", metavar="NAME", help="default or noop")
     parser.add_argument(
         "--formatter-property",
         "--property",
@@ -148,6 +156,7 @@ def _check(parser: VerbParser, options: argparse.Namespace) -> None:
     parser.refuse_together(options, "--topic", "--include")
     parser.refuse_together(options, "--include", "--partition")
     parser.refuse_together(options, "--from-beginning", "--offset")
+    parser.refuse_together(options, "--json", *FORMATTING_FLAGS)
     if options.offset is not None and options.partition is None:
         parser.error("the partition is required when offset is specified: add --partition N")
 
@@ -158,8 +167,9 @@ def _formatter(options: argparse.Namespace) -> Formatter:
         named = getattr(options, f"{part}_deserializer")
         if named is not None:
             properties[f"{part}.deserializer"] = named
-    formatter = formatter_named(options.formatter, properties)
-    return json_line if options.json else formatter
+    if options.json:
+        return json_line
+    return formatter_named(options.formatter or "default", properties)
 
 
 def _connection(options: argparse.Namespace) -> Connection:

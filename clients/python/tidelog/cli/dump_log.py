@@ -55,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse(arguments)
     parser.require(options, "--files")
+    parser.refuse_together(options, "--json", "--skip-record-metadata")
     found_damage = False
     for file in _segments(options.files):
         found_damage |= _dump_as_json(file, options) if options.json else _dump(file, options)

@@ -134,6 +134,10 @@ def formatter_named(name: str, properties: Mapping[str, str]) -> Formatter:
     if name in DEFAULT_NAMES:
         return column_formatter(properties)
     if name in NO_OP_NAMES:
+        if properties:
+            raise InvalidConfig(
+                f"The formatter {name!r} prints nothing", hint="Leave its properties out"
+            )
         return lambda record: b""
     raise InvalidConfig(
         f"There is no formatter {name!r}",

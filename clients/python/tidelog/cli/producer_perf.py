@@ -48,9 +48,7 @@ def _parser() -> VerbParser:
         "--record-size", type=whole_number(0), metavar="BYTES", help="random letters, so many"
     )
     parser.add_argument("--payload-file", metavar="FILE", help="values drawn from this file")
-    parser.add_argument(
-        "--payload-delimiter", default="\\n", metavar="TEXT", help="between them (default \\n)"
-    )
+    parser.add_argument("--payload-delimiter", metavar="TEXT", help="between them (default \\n)")
     parser.add_argument(
         "--payload-monotonic", action="store_true", help="values are 0, 1, 2, ... in digits"
     )
@@ -107,6 +105,8 @@ def _check(parser: VerbParser, options: argparse.Namespace) -> None:
     if options.throughput == 0:
         parser.error("--throughput 0 would send nothing: give a number, or -1 for all speed")
     given = [flag for flag in PAYLOADS if parser.is_given(options, flag)]
+    if options.payload_delimiter is not None and options.payload_file is None:
+        parser.error("--payload-delimiter goes with --payload-file only")
     if len(given) != 1:
         parser.error(f"give one of {', '.join(PAYLOADS)}")
     if options.transactional_id or options.transaction_duration_ms:
@@ -129,7 +129,7 @@ def payloads(options: argparse.Namespace) -> Callable[[int], bytes]:
         letters = source.choices(string.ascii_uppercase, k=options.record_size)
         fixed = "".join(letters).encode()
         return lambda _: fixed
-    values = _values_of_file(options.payload_file, options.payload_delimiter)
+    values = _values_of_file(options.payload_file, options.payload_delimiter or "\\n")
     return lambda _: source.choice(values)
 
 

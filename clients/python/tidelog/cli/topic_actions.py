@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli import topic_lines
@@ -39,8 +40,8 @@ def run(admin: Admin, options: argparse.Namespace) -> None:
 
 
 def _create(admin: Admin, options: argparse.Namespace) -> None:
-    if topic_lines.may_collide(options.topic) and not options.json:
-        print(topic_lines.COLLISION_WARNING)
+    if topic_lines.may_collide(options.topic):
+        print(topic_lines.COLLISION_WARNING, file=sys.stderr if options.json else sys.stdout)
     created = admin.create_topic(
         options.topic,
         partitions=options.partitions,
