@@ -73,6 +73,8 @@ FETCH_PARTITIONS_MAX: Final = 10_000
 STOP_GRACE_S: Final = 2.0
 #: Threads that sync files and write checkpoints; they are begun as they are needed.
 SYNC_THREADS: Final = 32
+#: So many logs are looked at for old segments before callers have their turn again.
+RETENTION_LOGS: Final = 16
 PORT_MAX: Final = 65_535
 PORT_DIGITS_MAX: Final = 5
 
@@ -333,10 +335,15 @@ class Broker:
         interval_s = self.config.log_retention_check_interval_ms / 1000
         while True:
             await asyncio.sleep(interval_s)
-            try:
-                self.directory.run_retention(self.clock.now_ms())
-            except StorageError as error:
-                logger.error("retention could not run, trying again later: %s", error)
+            logs = self.directory.logs()
+            for first in range(0, max(len(logs), 1), RETENTION_LOGS):
+                try:
+                    now_ms = self.clock.now_ms()
+                    self.directory.run_retention(now_ms, logs[first : first + RETENTION_LOGS])
+                except StorageError as error:
+                    logger.error("retention could not run, trying again later: %s", error)
+                # Thousands of logs take seconds: callers and leases have their turn between.
+                await asyncio.sleep(0)
 
     # ------------------------------------------------------------------ down
 

@@ -9,7 +9,7 @@ after everything else is durable.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidelog.errors import StorageError
@@ -185,13 +185,15 @@ class DataDirectory:
         found = []
         for topic in self._disk.list_directory(names.TOPICS):
             topic_id = names.topic_id_of(topic)
-            if topic_id is None:
-                continue
-            for name in self._disk.list_directory(f"{names.TOPICS}/{topic}"):
-                partition = names.partition_of(name)
-                if partition is not None:
-                    found.append(PartitionId(topic_id, partition))
+            if topic_id is not None:
+                found += self._partitions_in(f"{names.TOPICS}/{topic}", topic_id)
         return sorted(found)
+
+    def _partitions_in(self, folder: str, topic_id: TopicId) -> list[PartitionId]:
+        if not self._disk.exists(folder):
+            return []
+        numbers = map(names.partition_of, self._disk.list_directory(folder))
+        return [PartitionId(topic_id, number) for number in numbers if number is not None]
 
     def topic_name(self, topic_id: TopicId) -> str | None:
         """The name a topic had when its first partition came to this disk."""
@@ -287,11 +289,13 @@ class DataDirectory:
 
     def delete_topic(self, topic_id: TopicId, *, now_ms: int) -> None:
         """Delete every partition of a topic that is on this disk."""
-        partitions = [key for key in self.stored_partitions() if key.topic_id == topic_id]
-        partitions += [
-            key for key in self._logs if key.topic_id == topic_id and key not in partitions
-        ]
-        self._delete(partitions, names.topic_folder(topic_id), now_ms)
+        folder = names.topic_folder(topic_id)
+        try:
+            stored = self._partitions_in(folder, topic_id)
+        except OSError as error:
+            raise StorageError(f"{folder} could not be deleted", cause=str(error)) from error
+        opened = (key for key in self._logs if key.topic_id == topic_id)
+        self._delete(sorted({*stored, *opened}), folder, now_ms)
         self._topic_names.pop(topic_id, None)
 
     def _delete(self, partitions: list[PartitionId], folder: str, now_ms: int) -> None:
@@ -330,24 +334,46 @@ class DataDirectory:
         """Look at the free space: whether appends are accepted from now on."""
         return self.volume.space.check(now_ms)
 
-    def run_retention(self, now_ms: int) -> int:
-        """Drop whole segments by age and size, and forgotten producers; logs that got shorter."""
-        due = []
-        for log in self._logs.values():
-            log.expire_producers(now_ms)
-            start = None if log.fault is not None else log.retention_point(now_ms)
+    def run_retention(self, now_ms: int, logs: Sequence[Log] | None = None) -> int:
+        """Drop whole segments by age and size, and forgotten producers; logs that got shorter.
+
+        Of all logs, or of these. One that can't be read keeps none of the others: StorageError
+        tells of it when they are done.
+        """
+        due: list[tuple[Log, int]] = []
+        failures: list[str] = []
+        for log in list(self._logs.values()) if logs is None else logs:
+            if log.fault is not None or not self.holds(log):
+                continue
+            try:
+                log.expire_producers(now_ms)
+                start = log.retention_point(now_ms)
+            except (OSError, StorageError) as error:
+                failures.append(f"{log}: {error}")
+                continue
             if start is not None:
                 due.append((log, start))
-        if due:
-            entries = [(log.partition_id, log.journal_key, start) for log, start in due]
-            try:
-                self._journal.write_and_sync(STARTS, entries)
-                for log, start in due:
-                    log.apply_log_start(start, now_ms)
-            except OSError as error:
-                raise StorageError("Retention could not run", cause=str(error)) from error
+        self._drop(due, now_ms, failures)
         self.purge_deleted(now_ms)
+        if failures:
+            raise StorageError("Retention could not run everywhere", cause="; ".join(failures[:3]))
         return len(due)
+
+    def _drop(self, due: list[tuple[Log, int]], now_ms: int, failures: list[str]) -> None:
+        """Move the starts of these logs, announced by one sync of the journal."""
+        if not due:
+            return
+        entries = [(log.partition_id, log.journal_key, start) for log, start in due]
+        try:
+            self._journal.write_and_sync(STARTS, entries)
+        except OSError as error:
+            failures.append(f"the journal: {error}")
+            return
+        for log, start in due:
+            try:
+                log.apply_log_start(start, now_ms)
+            except OSError as error:
+                failures.append(f"{log}: {error}")
 
     def watermarks_content(self) -> bytes:
         """The watermarks file as of now, for whoever writes it in a thread."""
@@ -405,11 +431,12 @@ class DataDirectory:
             state = log.close()
             if state is not None:
                 states[log.partition_id] = state
-        self.volume.trash.purge(None)
-        if self.volume.space.fault is not None:
-            return
-        self.journal_ends()
-        self._journal.sync()
-        self.checkpoint()
-        marker = checkpoints.encode_clean_marker(states.items())
-        self._disk.replace(names.CLEAN_MARKER, marker)
+        if self.volume.space.fault is None:
+            self.journal_ends()
+            self._journal.sync()
+            self.checkpoint()
+            marker = checkpoints.encode_clean_marker(states.items())
+            self._disk.replace(names.CLEAN_MARKER, marker)
+        # Last, since it may take longer than the process is given: the next start finishes it.
+        with contextlib.suppress(OSError):
+            self.volume.trash.purge(None)

@@ -1,0 +1,83 @@
+"""Upkeep where the disk fails: one log's trouble is nobody else's, and what is late comes later."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+from storage_kit.directories import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    commit,
+    open_directory,
+    open_log,
+    with_config,
+)
+
+from simulation.disk import SimulatedDisk
+from tidelog.errors import StorageError
+from tidelog.model import PartitionId
+from tidelog_broker.storage import DataDirectory, Log
+
+
+def two_logs(disk: SimulatedDisk) -> tuple[DataDirectory, list[Log]]:
+    """A directory with two committed logs of several segments."""
+    directory = open_directory(disk)
+    logs = [open_log(directory, partition_id=PartitionId(TOPIC_ID, at)) for at in range(2)]
+    for log in logs:
+        for number in range(60):
+            append(log, b"v%d" % number)
+        commit(directory, log)
+        with_config(log, retention_bytes=2000)
+    return directory, logs
+
+
+def test_a_log_that_cannot_be_cut_keeps_no_other_from_its_retention() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, logs = two_logs(disk)
+    disk.fail("rename", errno.EIO, path_part="/0/")
+    with pytest.raises(StorageError, match="Retention could not run everywhere"):
+        directory.run_retention(NOW_MS)
+    assert logs[1].log_start > 0
+    assert logs[1].size_bytes < 4000
+
+
+def test_a_log_that_cannot_be_read_keeps_no_other_from_its_retention() -> None:
+    disk = SimulatedDisk(Random(1))
+    two_logs(disk)[0].close()
+    directory = open_directory(disk)
+    logs = [open_log(directory, partition_id=PartitionId(TOPIC_ID, at)) for at in range(2)]
+    for log in logs:
+        with_config(log, retention_bytes=2000)
+    disk.fail("list_directory", errno.EIO, path_part="/0")
+    with pytest.raises(StorageError, match="Retention could not run everywhere"):
+        directory.run_retention(NOW_MS)
+    assert logs[1].log_start > 0
+
+
+def test_files_that_cannot_be_removed_at_the_end_leave_the_stop_clean() -> None:
+    """Removing a large topic may take longer than the process is given to stop."""
+    disk = SimulatedDisk(Random(1))
+    directory, _ = two_logs(disk)
+    with_config(directory.logs()[0], file_delete_delay_ms=60_000)
+    with_config(directory.logs()[1], file_delete_delay_ms=60_000)
+    directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
+    disk.fail("remove_tree", errno.EIO)
+    directory.close()
+    directory = open_directory(disk)
+    assert directory.was_clean
+    assert disk.list_directory("topics") == []
+    directory.close()
+
+
+def test_a_topic_that_cannot_be_deleted_can_be_deleted_later() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, _ = two_logs(disk)
+    disk.fail("list_directory", errno.EMFILE, path_part=TOPIC_ID.hex())
+    with pytest.raises(StorageError, match="could not be deleted"):
+        directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
+    directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
+    assert directory.logs() == []
+    directory.close()
