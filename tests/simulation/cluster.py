@@ -166,6 +166,9 @@ class Cluster:
         if self._restart is not None:
             self._restart.cancel()
         process, self._process, self._node = self._process, None, None
+        if self._main is not None and self._main.done() and not self._main.cancelled():
+            # It ended in the instant in which it is killed: nobody is left to hear why.
+            self._main.exception()
         if process is not None:
             process.kill()
 

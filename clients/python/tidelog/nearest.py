@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 WORD_LENGTH_MAX: Final = 256
-CANDIDATES_MAX: Final = 5_000
+CANDIDATES_MAX: Final = 1_000
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:

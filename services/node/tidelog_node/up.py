@@ -171,8 +171,19 @@ async def _serve(
         _announce(node, options, seconds_since_start())
         await stopped.wait()
     finally:
+        stopped_cleanly = await _stop(node)
+    return 0 if stopped_cleanly and not node.has_failed else 1
+
+
+async def _stop(node: Node) -> bool:
+    """Takes the node down; False when a part could not, which its log line has told."""
+    try:
         await node.stop()
-    return 1 if node.has_failed else 0
+    except ExceptionGroup as failures:
+        for failure in failures.exceptions:
+            print(f"tidelog up: it could not be stopped cleanly: {failure}", file=sys.stderr)
+        return False
+    return True
 
 
 async def _start(

@@ -26,6 +26,8 @@ BROKER_STATES: Final = "brokers/state/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 PRODUCER_IDS: Final = "ids/producers"
+#: Topics that were deleted: a broker that was away then learns of it here.
+DELETED_TOPICS: Final = "deleted/topics/"
 
 NO_LEADER: Final = -1
 _Value = TypeVar("_Value")
@@ -54,6 +56,11 @@ def partitions_prefix(topic_id: TopicId) -> str:
 def partition_key(topic_id: TopicId, partition: int) -> str:
     """One partition, by the identity of its topic."""
     return f"{PARTITIONS}{topic_id.hex()}/{partition}"
+
+
+def deleted_topic_key(topic_id: TopicId) -> str:
+    """The word that this topic was deleted; its value is the name it had."""
+    return DELETED_TOPICS + topic_id.hex()
 
 
 @dataclass(frozen=True, slots=True)

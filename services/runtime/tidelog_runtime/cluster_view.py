@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from tidelog.model import TopicId
 from tidelog_runtime.cluster_state import (
     BROKER_STATES,
+    DELETED_TOPICS,
     LIVE_BROKERS,
     META,
     PARTITIONS,
@@ -45,6 +46,7 @@ from tidelog_runtime.metadata_store.interface import (
 
 logger = logging.getLogger(__name__)
 
+_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 #: How many changes are remembered for `changes_since`.
@@ -70,6 +72,8 @@ class ClusterView:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.broker_states: dict[int, BrokerState] = {}
         self.producer_ids: IdBlock | None = None
+        #: Topics that were deleted, and at which revision.
+        self.deleted_topics: dict[TopicId, int] = {}
         self._topics: dict[str, TopicState] = {}
         self._names: dict[TopicId, str] = {}
         self._partitions: dict[TopicId, dict[int, PartitionState]] = {}
@@ -183,6 +187,9 @@ class ClusterView:
             _set(
                 self.broker_states, int(key.removeprefix(BROKER_STATES)), item, decode_broker_state
             )
+        elif key.startswith(DELETED_TOPICS):
+            topic_id = TopicId(bytes.fromhex(key.removeprefix(DELETED_TOPICS)))
+            _set(self.deleted_topics, topic_id, item, _revision_of)
         elif key == META:
             self.meta = decode_meta(item) if item is not None else None
         elif key == PRODUCER_IDS:
@@ -216,10 +223,14 @@ class ClusterView:
         self._changes.append((revision, topic_id))
 
 
+def _revision_of(item: Item) -> int:
+    return item.mod_revision
+
+
 def _set(
-    values: dict[int, _Value], number: int, item: Item | None, decode: Callable[[Item], _Value]
+    values: dict[_Key, _Value], key: _Key, item: Item | None, decode: Callable[[Item], _Value]
 ) -> None:
     if item is None:
-        values.pop(number, None)
+        values.pop(key, None)
     else:
-        values[number] = decode(item)
+        values[key] = decode(item)

@@ -1,8 +1,8 @@
 """Follows the cluster view: opens the partitions this broker holds, leads them, deletes them.
 
 The mirror says what the controller decided; here it becomes logs and leaders. A topic whose key
-is gone is deleted from the disk only if this broker saw it go: a partition on the disk that the
-view never knew is kept and reported, since missing metadata is no reason to delete data.
+is gone is deleted from the disk if this broker saw it go, or is told that it was deleted; what
+nobody speaks of is kept and reported, since missing metadata is no reason to delete data.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class Assignments:
         self._clock = clock
         self._directory: DataDirectory | None = None
         self._dirty_logs: DirtyLogs | None = None
+        #: Deleted topics whose files could not be deleted yet.
+        self._undeleted: dict[TopicId, None] = {}
         self._applied_revision = -1
         self._applied = asyncio.Event()
         stopping.listen(self._wake)
@@ -91,23 +93,26 @@ class Assignments:
         self._directory, self._dirty_logs = directory, dirty_logs
         for topic in self.view.topics:
             self._take_up(topic)
-        self._report_strays(directory)
+        self._sort_out_strays(directory)
         self._mark_applied()
 
     async def follow(self) -> None:
         """Takes up every change, until cancelled."""
         while True:
-            limit_s = REOPEN_AFTER_S if self._replicas.topics_to_reopen else None
+            unfinished = self._replicas.topics_to_reopen or self._undeleted
+            limit_s = REOPEN_AFTER_S if unfinished else None
             try:
                 async with asyncio.timeout(limit_s):
                     await self._mirror.wait_for(self._applied_revision + 1)
             except TimeoutError:
-                self._reopen()
+                self._try_again()
                 continue
             self._apply_changes()
             self._mark_applied()
 
-    def _reopen(self) -> None:
+    def _try_again(self) -> None:
+        for topic_id in list(self._undeleted):
+            self._delete_files(topic_id)
         for topic_id in self._replicas.topics_to_reopen:
             topic = self.view.topic_by_id(topic_id)
             if topic is not None:
@@ -199,27 +204,39 @@ class Assignments:
                 partition.delete()
                 self._replicas.remove(partition)
         self._replicas.forget_topic(topic_id, set(self.view.topic_names))
+        self._delete_files(topic_id)
+
+    def _delete_files(self, topic_id: TopicId) -> None:
+        assert self._directory is not None
         try:
             self._directory.delete_topic(topic_id, now_ms=self._clock.now_ms())
+            self._undeleted.pop(topic_id, None)
         except StorageError as error:
+            self._undeleted[topic_id] = None
             logger.error(
-                "a deleted topic's files are left: %s",
+                "a deleted topic's files are left for now: %s",
                 error,
                 extra={"fields": {"topic_id": topic_id.hex()}},
             )
 
-    def _report_strays(self, directory: DataDirectory) -> None:
-        for partition_id in directory.stored_partitions():
-            if self._replicas.get(partition_id) is None:
-                logger.warning(
-                    "a partition on the disk belongs to no topic of the cluster: it is kept",
-                    extra={
-                        "fields": {
-                            "topic": directory.topic_name(partition_id.topic_id),
-                            "partition": str(partition_id),
-                        }
-                    },
-                )
+    def _sort_out_strays(self, directory: DataDirectory) -> None:
+        """Deletes what was deleted while this broker was away, and keeps what nobody speaks of."""
+        stored = dict.fromkeys(found.topic_id for found in directory.stored_partitions())
+        for topic_id in stored:
+            if self.view.topic_by_id(topic_id) is not None:
+                continue
+            if topic_id in self.view.deleted_topics:
+                self._delete_files(topic_id)
+                continue
+            logger.warning(
+                "a topic on the disk is none of the cluster's: it is kept",
+                extra={
+                    "fields": {
+                        "topic": directory.topic_name(topic_id),
+                        "topic_id": topic_id.hex(),
+                    }
+                },
+            )
 
     # ------------------------------------------------------------------ waiting
 

@@ -31,6 +31,7 @@ from tidelog_controller.core.plan import Plan, Transaction, in_transactions
 from tidelog_runtime.cluster_state import (
     PartitionState,
     TopicState,
+    deleted_topic_key,
     partition_key,
     partitions_prefix,
     topic_key,
@@ -127,7 +128,11 @@ def plan_deletion(
     key = topic_key(topic.name)
     transaction = Transaction(
         (ModRevisionIs(key, topic.revision),),
-        (Delete(key), DeletePrefix(partitions_prefix(topic.topic_id))),
+        (
+            Delete(key),
+            DeletePrefix(partitions_prefix(topic.topic_id)),
+            Put(deleted_topic_key(topic.topic_id), topic.name.encode()),
+        ),
     )
     return Plan((transaction,), _outcome(topic, _replication_factor(topic, view)))
 
