@@ -9,6 +9,7 @@ What stands under the keys of the metadata store: small binary values, one a par
   topics/<name>                      Topic
   partitions/<topic id, hex>/<n>     PartitionState      mod revision = partition epoch
   ids/producers                      IdBlock
+  deleted/topics/<topic id, hex>     the name the topic had
 """
 
 from collections import abc as _abc
