@@ -30,11 +30,12 @@ from tidelog.admin.offsets import OffsetListing
 from tidelog.admin.record_deletion import RecordDeletion
 from tidelog.admin.settings import AdminKeywords, AdminSettings
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP, Cluster
 from tidelog.engine.connections import Connection
 from tidelog.engine.offsets import Found
 from tidelog.engine.places import Place
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import (
     BrokerUnreachable,
     ClientClosed,

@@ -20,7 +20,7 @@ from tidelog.admin.descriptions import (
     PartitionDescription,
     TopicDescription,
 )
-from tidelog.engine.calls import error_of
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidConfig, InvalidRequest
 from tidelog.model import TopicId
 from tidelog.wire.v1 import admin_pb2, common_pb2, metadata_pb2

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 import grpc
 
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
 from tidelog.engine.cluster import Cluster
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidRequest, LeaderNotAvailable, TidelogError
 from tidelog.model import TopicPartition
 from tidelog.wire.v1 import admin_pb2

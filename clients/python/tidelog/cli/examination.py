@@ -17,8 +17,9 @@ from typing import Final
 import grpc
 
 from tidelog.channel_grpc import grpc_channel_factory
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
 from tidelog.engine.connections import PROTOCOL_MAX, PROTOCOL_MIN, SOFTWARE
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidConfig, TidelogError, UnsupportedVersion
 from tidelog.settings import addresses
 from tidelog.version import __version__

@@ -17,8 +17,8 @@ from tidelog.consumer.fetching import Fetching, PartitionState, Plan
 from tidelog.consumer.leader_stream import LeaderStream
 from tidelog.consumer.offsets import OffsetLookup
 from tidelog.consumer.settings import ConsumerSettings
-from tidelog.engine.calls import error_of
 from tidelog.engine.cluster import Cluster
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import TidelogError
 from tidelog.wire.v1 import common_pb2, fetch_pb2
 

@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import grpc
 
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
 from tidelog.engine.connections import Connection
-from tidelog.errors import BrokerUnreachable
+from tidelog.engine.wire_errors import error_of
+from tidelog.errors import BrokerUnreachable, TidelogError
 from tidelog.wire.v1 import fetch_pb2
 
 OnResponse = Callable[[str, fetch_pb2.FetchStreamResponse], None]
@@ -27,6 +28,7 @@ class LeaderStream:
         self.address = address
         self._next = fetch_pb2.FetchStreamRequest(options=options)
         self._changed = asyncio.Event()
+        self._is_over = False
 
     def grant(self, credit_bytes: int) -> None:
         """Lets the leader push so many bytes more."""
@@ -47,19 +49,27 @@ class LeaderStream:
         while True:
             await self._changed.wait()
             self._changed.clear()
+            if self._is_over:
+                return
             request, self._next = self._next, fetch_pb2.FetchStreamRequest()
             yield request
 
     async def run(self, connection: Connection, on_response: OnResponse) -> None:
         """Passes on what is pushed, until the stream breaks."""
         call = connection.broker.FetchStream(self._requests(), metadata=connection.metadata)
+        reason: TidelogError | None = None
         try:
             async for response in call:
                 if response.HasField("error"):
-                    raise error_of(response.error)
-                on_response(self.address, response)
+                    reason = error_of(response.error)
+                else:
+                    on_response(self.address, response)
         except grpc.aio.AioRpcError as failure:
-            raise error_of_call(failure, self.address) from failure
+            raise reason or error_of_call(failure, self.address) from failure
         finally:
+            self._is_over = True
+            self._changed.set()
             call.cancel()
-        raise BrokerUnreachable(f"The broker at {self.address} has ended the fetch stream")
+        # A broker that gives a reason ends the stream behind it: it was waited for, so that
+        # the broker's last word doesn't meet a cancelled call.
+        raise reason or BrokerUnreachable(f"The broker at {self.address} has ended the stream")

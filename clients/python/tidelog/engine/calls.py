@@ -6,6 +6,7 @@ from typing import Final
 
 import grpc
 
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import (
     BrokerUnreachable,
     OutcomeUnknown,
@@ -18,11 +19,6 @@ from tidelog.wire.v1 import common_pb2
 
 #: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
 ERROR_KEY: Final = "tidelog-error-bin"
-
-
-def error_of(wire: common_pb2.Error) -> TidelogError:
-    """The exception for an error inside a response."""
-    return error_from_wire(wire.code, wire.message, cause=wire.cause, hint=wire.hint)
 
 
 def error_of_call(failure: grpc.aio.AioRpcError, address: str) -> TidelogError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidelog.engine.calls import error_of
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import TidelogError
 from tidelog.model import TopicId
 from tidelog.wire.v1 import common_pb2, metadata_pb2

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import BrokerUnreachable
 from tidelog.version import __version__
 from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, handshake_pb2

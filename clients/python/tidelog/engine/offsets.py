@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import grpc
 
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.record_times import exact
 from tidelog.engine.topic_identity import recreated
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import LeaderNotAvailable, TidelogError
 from tidelog.model import MAX_TIMESTAMP, TopicId, TopicPartition
 from tidelog.wire.v1 import common_pb2, offsets_pb2

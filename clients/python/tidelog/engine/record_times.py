@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import grpc
 
-from tidelog.engine.calls import error_of, error_of_call
+from tidelog.engine.calls import error_of_call
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.cluster_view import TopicView
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import CorruptMessage
 from tidelog.model import TopicPartition
 from tidelog.records.batch import read_header

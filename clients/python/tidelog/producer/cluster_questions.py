@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.engine.calls import error_of
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidTopic, TidelogError, TopicAuthorizationFailed, UnknownTopic
 from tidelog.model import TopicId
 from tidelog.producer.accumulator import TopicRoute

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tidelog.engine.calls import error_of
+from tidelog.engine.wire_errors import error_of
 from tidelog.errors import ClientClosed, OutcomeUnknown, RequestTimedOut, TidelogError
 from tidelog.producer.cluster_questions import ClusterQuestions
 from tidelog.producer.core import ProducerCore

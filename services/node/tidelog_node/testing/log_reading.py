@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.channel_grpc import grpc_channel_factory
-from tidelog.engine.calls import error_of
+from tidelog.engine.wire_errors import error_of
 from tidelog.records.batch import batch_headers
 from tidelog.records.decoder import decode_records
 from tidelog.records.record import Record
