@@ -12,7 +12,7 @@ from typing import Any, Final
 from support.tree import ROOT, SOURCE_ROOTS, package_files, relative
 
 #: Packages that are pure as a whole, besides every module and package called `core`.
-PURE: Final = ("tidelog.records", "tidelog_broker.storage")
+PURE: Final = ("tidelog.consumer.fetching", "tidelog.records", "tidelog_broker.storage")
 
 
 def contracts() -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from tidelog.channel import ChannelFactory
 from tidelog.engine.calls import error_of_call
 from tidelog.engine.cluster_view import ClientClusterView, Leader, TopicView
 from tidelog.engine.connections import Connection, Connections
-from tidelog.errors import BrokerUnreachable, InvalidPartitions, TidelogError, UnknownTopic
+from tidelog.errors import BrokerUnreachable, InvalidPartitions, LeaderNotAvailable, TidelogError
 from tidelog.wire.v1 import metadata_pb2
 
 Answer = TypeVar("Answer")
@@ -148,7 +148,7 @@ class Cluster:
                 raise errors[name]
             found = self.view.topic(name)
             if found is None:
-                raise UnknownTopic(f"Topic {name!r} does not exist")
+                raise LeaderNotAvailable(f"The broker that was asked about {name!r} lags behind")
             return found
 
         return await self.retrying(attempt, deadline)
