@@ -19,6 +19,7 @@ from tidelog.consumer.reading import Reading
 from tidelog.consumer.record_types import Deserializers
 from tidelog.engine.cluster_view import Leader, TopicView
 from tidelog.engine.places import reset_policy
+from tidelog.errors import BrokerUnreachable
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import assigned_prefix, read_header
 from tidelog.records.builder import BatchBuilder
@@ -124,7 +125,7 @@ class World:
         self.fetching.resume(self.state)
 
     def break_stream(self, _count: int) -> None:
-        self.fetching.on_stream_lost("one:1", 0.0)
+        self.fetching.on_stream_lost("one:1", BrokerUnreachable(), 0.0)
         self.fetching.on_refreshed(["orders"], {}, 0.0)
 
 

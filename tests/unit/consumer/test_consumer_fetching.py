@@ -22,6 +22,7 @@ from tidelog.errors import (
     TopicAuthorizationFailed,
     UnknownTopic,
     UnknownTopicId,
+    UnsupportedVersion,
 )
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import assigned_prefix, read_header
@@ -126,7 +127,7 @@ def test_a_lost_stream_goes_on_behind_what_was_pushed_and_keeps_it() -> None:
     reader = Reader()
     old = reader.begin()
     reader.push(old, at(0))
-    reader.fetching.on_stream_lost("one:1", 1.0)
+    reader.fetching.on_stream_lost("one:1", BrokerUnreachable(), 1.0)
     plan = reader.plan(1.0)
     assert plan.start == {}
     assert plan.wake_at is not None
@@ -139,6 +140,14 @@ def test_a_lost_stream_goes_on_behind_what_was_pushed_and_keeps_it() -> None:
     assert reader.push(old, at(10)) > 0
     reader.push(state.session, at(10))
     assert reader.pushed() == [(0, 10), (10, 20)]
+
+
+def test_a_stream_that_is_refused_is_not_tried_for_ever() -> None:
+    reader = Reader()
+    reader.begin()
+    reader.fetching.on_stream_lost("one:1", UnsupportedVersion("too old"), 1.0)
+    assert "too old" in str(reader.fault())
+    assert reader.plan(9.0).start == {}
 
 
 @pytest.mark.parametrize("error", [NotLeader(), FencedLeaderEpoch(), BrokerUnreachable()])

@@ -182,10 +182,11 @@ class Fetcher:
                     await self._cluster.connections.drop(connection)
         except TidelogError as failure:
             self._warn("reading from %s is interrupted: %s", address, str(failure))
+            now = asyncio.get_running_loop().time()
+            self._fetching.on_stream_lost(address, failure, now)
         finally:
             del self._streams[address]
             self._credit.leave(address)
-        self._fetching.on_stream_lost(address, asyncio.get_running_loop().time())
         self.changed()
 
     def _is_closing(self) -> bool:

@@ -23,6 +23,7 @@ from tidelog.errors import (
     CorruptMessage,
     InvalidPartitions,
     OffsetOutOfRange,
+    Refused,
     TidelogError,
     UnknownTopic,
 )
@@ -349,13 +350,16 @@ class Fetching:
             logger.warning("%s", str(error))
             self._move(state, max(end_offset, 0), epoch)
 
-    def on_stream_lost(self, address: str, now: float) -> None:
-        """The stream to a leader is gone; all that was read there has to be started anew."""
+    def on_stream_lost(self, address: str, error: TidelogError, now: float) -> None:
+        """The stream to a leader is gone: what was read there is started anew, unless refused."""
         self._stops.pop(address, None)
         for state in [state for state in self._by_session.values() if state.address == address]:
             del self._by_session[state.session]
-            state.phase = Phase.WAITING
-            self._retry(state, now)
+            if isinstance(error, Refused):
+                self._fail(state, error)
+            else:
+                state.phase = Phase.WAITING
+                self._retry(state, now)
 
 
 def _out_of_range(state: PartitionState, error: OffsetOutOfRange) -> OffsetOutOfRange:
