@@ -232,6 +232,8 @@ def test_an_async_send_waits_for_room(tidelog_cluster: InProcessCluster) -> None
             await producer.send("orders", b"first")
             with pytest.raises(BufferFull, match="Let the loop run"):
                 consume(producer.send_nowait("orders", b"x" * 1000) for _ in forever())
+            await producer.wait_for_room()
+            producer.send_nowait("orders", b"fits")
             receipts = await asyncio.gather(
                 *(producer.send("orders", b"y" * 1000) for _ in range(200))
             )

@@ -238,7 +238,7 @@ def test_new_partitions_are_found(tidelog_cluster: InProcessCluster) -> None:
 
 
 def test_nobody_there_is_said_in_words() -> None:
-    producer = Producer("127.0.0.1:1", max_block_ms=300)
+    producer = Producer("127.0.0.1:1", max_block_ms=2_000)
     with producer, pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1.*tidelog up"):
         producer.send("orders", b"x")
     with pytest.raises(InvalidConfig, match="host:port"):

@@ -97,7 +97,7 @@ class AsyncProducer(LoopSends[K, V]):
         if topic not in self._accumulator.routes:
             await self._prepare(topic)
         if not self._accumulator.has_room():
-            await self._wait_for_room()
+            await self.wait_for_room()
         return await self.send_nowait(
             topic,
             value,
@@ -126,7 +126,7 @@ class AsyncProducer(LoopSends[K, V]):
         route = await self._prepare(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         while not many.step():
-            await self._wait_for_room()
+            await self.wait_for_room()
         return many.deliveries
 
     async def send_columns(
@@ -148,8 +148,24 @@ class AsyncProducer(LoopSends[K, V]):
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
         while not columns.step():
-            await self._wait_for_room()
+            await self.wait_for_room()
         return columns.deliveries
+
+    async def wait_for_room(self) -> None:
+        """Returns once the buffer has room again: what to do after a `BufferFull`.
+
+        Raises `BufferFull` itself when there is none within `max_block_ms`.
+        """
+        self._started().hurry()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                while not self._accumulator.has_room() and self._accumulator.refusal is None:
+                    waiter = loop.create_future()
+                    self._room_waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            self._make_room()
 
     async def flush(
         self,
@@ -262,20 +278,8 @@ class AsyncProducer(LoopSends[K, V]):
         raise BufferFull(
             f"The producer holds {self._accumulator.used_bytes} bytes without a verdict;"
             f" buffer_memory={self._settings.buffer_memory}",
-            hint="Let the loop run, use `await send(...)`, or raise buffer_memory",
+            hint="Let the loop run: await wait_for_room(), or send(); or raise buffer_memory",
         )
-
-    async def _wait_for_room(self) -> None:
-        self._started().hurry()
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._settings.max_block_ms / 1000):
-                while not self._accumulator.has_room() and self._accumulator.refusal is None:
-                    waiter = loop.create_future()
-                    self._room_waiters.append(waiter)
-                    await waiter
-        except TimeoutError:
-            self._make_room()
 
     def _release_waiters(self) -> None:
         waiters, self._room_waiters = self._room_waiters, []
