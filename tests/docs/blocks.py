@@ -8,8 +8,7 @@ is fenced as something else.
 
 from __future__ import annotations
 
-import contextlib
-import io
+import json
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
-from types import ModuleType
+from types import TracebackType
 from typing import Final
 
 #: Where the documents say that the cluster is; the tests put theirs instead.
@@ -31,6 +30,7 @@ CLIENT_VERB: Final = re.compile(
 )
 TEST_FUNCTION: Final = re.compile(r"^(?:async )?def test_", re.MULTILINE)
 FENCED: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+READER: Final = Path(__file__).with_name("reader.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,33 @@ def blocks_of(text: str) -> list[Block]:
 
 
 class Page:
-    """A document that is being run: its namespace, and the cluster that it talks to."""
+    """A document that is being run: its reader's process, and the cluster that it talks to."""
 
     def __init__(self, document: str, address: str, folder: Path) -> None:
         self._document = document
         self._address = address
         self._folder = folder
-        #: Registered by the test, so that the classes of a page know where they are from.
-        self.module = ModuleType(re.sub(r"\W", "_", document))
+        self._reader = subprocess.Popen(
+            [sys.executable, str(READER)],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _, logged = self._reader.communicate()
+        if error is None:
+            assert (self._reader.returncode, logged) == (0, ""), f"{self._document}: {logged}"
 
     def run(self, block: Block) -> None:
         """Runs one block; an error points at its line in the document."""
@@ -79,12 +98,16 @@ class Page:
             self._run_python(block)
 
     def _run_python(self, block: Block) -> None:
-        source = "\n" * (block.line - 1) + block.text.replace(DOCUMENTED_ADDRESS, self._address)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(source, self._document, "exec"), vars(self.module))
+        text = block.text.replace(DOCUMENTED_ADDRESS, self._address)
+        assert self._reader.stdin is not None
+        assert self._reader.stdout is not None
+        order = {"document": self._document, "line": block.line, "text": text}
+        self._reader.stdin.write(json.dumps(order) + "\n")
+        self._reader.stdin.flush()
+        answer = json.loads(self._reader.stdout.readline())
+        assert not answer["error"], answer["error"]
         if block.prints is not None:
-            self._compare(block.line, block.prints, printed.getvalue())
+            self._compare(block.line, block.prints, answer["printed"])
 
     def _run_tests(self, block: Block) -> None:
         """What the page shows of a test is run by pytest, as its reader would."""
