@@ -157,6 +157,29 @@ def test_asyncio_does_all_that_threads_do(tidelog_cluster: InProcessCluster) -> 
     ]
 
 
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_large_batches_are_compressed_beside_the_loop(
+    tidelog_cluster: InProcessCluster, compression: str
+) -> None:
+    async def run() -> list[int | None]:
+        async with AsyncProducer(
+            tidelog_cluster.address,
+            compression=compression,  # type: ignore[arg-type]
+            batch_size="100 KiB",
+        ) as producer:
+            await producer.send("t", b"first")
+            deliveries = await producer.send_many("t", [b"%d" % i * 500 for i in range(3_000)])
+            names = [thread.name for thread in threading.enumerate()]
+            receipts = await deliveries
+            names += [thread.name for thread in threading.enumerate()]
+            assert any(name.startswith("asyncio_") for name in names)
+        return [receipt.offset for receipt in receipts]
+
+    assert asyncio.run(run()) == list(range(1, 3_001))
+    found = [record.value for record in tidelog_cluster.records("t")]
+    assert found == [b"first", *(b"%d" % i * 500 for i in range(3_000))]
+
+
 def test_without_answers_the_offset_is_unknown_by_request(
     tidelog_cluster: InProcessCluster,
 ) -> None:

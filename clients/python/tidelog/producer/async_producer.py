@@ -235,7 +235,9 @@ class AsyncProducer(LoopSends[K, V]):
             raise self._accumulator.refusal
         self._loop = asyncio.get_running_loop()
         cluster = cluster_of(self._settings, self._bootstrap, self._channel_factory)
-        pipeline = Pipeline(self._settings, self._accumulator, cluster, self._release_waiters)
+        pipeline = Pipeline(
+            self._settings, self._accumulator, cluster, self._release_waiters, shares_loop=True
+        )
         self._pipeline = pipeline
         self._staging.start(pipeline, self._settings.max_block_ms / 1000)
         lifetimes.opened(self)

@@ -35,6 +35,9 @@ class Station(Protocol):
     def collect(self, address: str) -> list[QueuedBatch]:
         """The batches of the next request to this broker, marked as in flight."""
 
+    async def encode(self, batches: list[QueuedBatch]) -> list[QueuedBatch]:
+        """Makes the bytes of each batch; those that have them, in order."""
+
     def request_of(self, batches: list[QueuedBatch]) -> produce_pb2.ProduceRequest:
         """The request that carries them."""
 
@@ -188,6 +191,9 @@ class BrokerLane:
             if not batches:
                 work.clear()
                 await work.wait()
+                continue
+            batches = await self._station.encode(batches)
+            if not batches:
                 continue
             self._correlation_id += 1
             number = self._correlation_id

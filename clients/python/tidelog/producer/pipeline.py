@@ -20,6 +20,7 @@ from tidelog.producer.failures import Failures
 from tidelog.producer.lane import BrokerLane
 from tidelog.producer.partition_queue import PartitionKey, QueuedBatch, Verdict
 from tidelog.producer.producer_settings import ACKS_ALL
+from tidelog.records.compression import Compression
 from tidelog.wire.v1 import common_pb2, produce_pb2
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ logger: Final = logging.getLogger("tidelog.producer")
 
 #: Of the time limit of a request, what the broker may use to wait for replicas.
 BROKER_SHARE: Final = 0.8
+#: From this size on compressing a batch takes longer than a caller's loop may be held up.
+COMPRESSED_ASIDE_BYTES: Final = 64 * 1024
 
 
 class Pipeline:
@@ -43,6 +46,8 @@ class Pipeline:
         accumulator: Accumulator,
         cluster: Cluster,
         on_room: Callable[[], None],
+        *,
+        shares_loop: bool,
     ) -> None:
         self.settings = settings
         self.accumulator = accumulator
@@ -52,6 +57,8 @@ class Pipeline:
         )
         self.failures = Failures()
         self._on_room = on_room
+        #: The loop is the caller's: nothing that takes long may run on it.
+        self._compresses_aside = shares_loop and settings.compression is not Compression.NONE
         self._loop = asyncio.get_running_loop()
         self._questions = ClusterQuestions(
             cluster,
@@ -209,27 +216,32 @@ class Pipeline:
     # ------------------------------------------------------------------ what lanes ask and say
 
     def collect(self, address: str) -> list[QueuedBatch]:
-        """See `lane.Station`; a batch that can't be encoded has its verdict at once."""
-        now = self._loop.time()
-        batches = self.core.collect(
-            now, lambda queue: self._questions.leader_of(queue.key) == address
+        """See `lane.Station`."""
+        return self.core.collect(
+            self._loop.time(), lambda queue: self._questions.leader_of(queue.key) == address
         )
-        found = [batch for batch in batches if self._encode(batch, now)]
-        if len(found) < len(batches):
-            self._settle()
-        return found
 
-    def _encode(self, batch: QueuedBatch, now: float) -> bool:
+    async def encode(self, batches: list[QueuedBatch]) -> list[QueuedBatch]:
+        """See `lane.Station`; a batch that can't be encoded has its verdict at once."""
+        encoded = []
+        for batch in batches:
+            try:
+                if self._compresses_aside and batch.size >= COMPRESSED_ASIDE_BYTES:
+                    await self._loop.run_in_executor(None, self._encode, batch)
+                else:
+                    self._encode(batch)
+            except TidelogError as failure:
+                self.core.on_refused(batch, failure, self._loop.time())
+            else:
+                encoded.append(batch)
+        if len(encoded) < len(batches):
+            self._settle()
+        return encoded
+
+    def _encode(self, batch: QueuedBatch) -> None:
         identity = batch.identity
         producer = (-1, -1, -1) if identity is None else (*identity, batch.sequence)
-        try:
-            batch.content.encode(
-                self.settings.compression, self.settings.compression_level, producer
-            )
-        except TidelogError as failure:
-            self.core.on_refused(batch, failure, now)
-            return False
-        return True
+        batch.content.encode(self.settings.compression, self.settings.compression_level, producer)
 
     def request_of(self, batches: list[QueuedBatch]) -> produce_pb2.ProduceRequest:
         """See `lane.Station`."""

@@ -86,7 +86,9 @@ class Producer(ThreadSends[K, V]):
 
     async def _make_pipeline(self) -> Pipeline:
         cluster = cluster_of(self._settings, self._bootstrap, self._channel_factory)
-        return Pipeline(self._settings, self._accumulator, cluster, self._on_room)
+        return Pipeline(
+            self._settings, self._accumulator, cluster, self._on_room, shares_loop=False
+        )
 
     # ------------------------------------------------------------------ sending
 
