@@ -20,6 +20,7 @@ from tidelog.wire.v1 import (
     metadata_pb2,
     producer_ids_pb2,
 )
+from tidelog_broker.api.metadata import HINTS_MAX
 
 
 def hello(lowest: int, highest: int) -> handshake_pb2.HandshakeRequest:
@@ -319,3 +320,14 @@ async def test_transactional_ids_are_refused(node: LiveNode) -> None:
     answer = await node.client.broker.InitProducerId(request)
     assert answer.error.code == common_pb2.INVALID_TXN_STATE
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+@on_node()
+async def test_only_so_many_unknown_names_are_told_the_nearest(node: LiveNode) -> None:
+    """Finding it takes time in which nobody else is answered."""
+    await node.client.create("orders")
+    names = [f"order{number}" for number in range(HINTS_MAX + 5)]
+    answer = await node.client.broker.Metadata(metadata_pb2.MetadataRequest(topics=names))
+    assert all(topic.error.code == common_pb2.UNKNOWN_TOPIC_OR_PARTITION for topic in answer.topics)
+    hints = [topic.error.hint for topic in answer.topics]
+    assert hints == ["Did you mean 'orders'?"] * HINTS_MAX + [""] * 5

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidelog import nearest as nearest_module
 from tidelog.nearest import did_you_mean, nearest
 
 TOPICS = ["orders", "invoices", "payments", "orders-eu"]
@@ -53,3 +54,25 @@ def test_the_work_is_bounded() -> None:
 
     assert nearest("an-unheard-of-name", many()) is None
     assert looked_at <= 5_001
+
+
+def test_long_names_that_are_much_alike_are_not_all_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker answers nobody else meanwhile: a thousand of them took a minute."""
+    compared: list[str] = []
+    slips = nearest_module._slips
+
+    def counted(word: str, other: str, limit: int) -> int:
+        compared.append(other)
+        return slips(word, other, limit)
+
+    monkeypatch.setattr(nearest_module, "_slips", counted)
+    candidates = ["a" * 230 + f"{number:018d}" for number in range(1_000)]
+    assert nearest("a" * 230 + "9" * 18, candidates) is None
+    assert len(compared) < 10
+
+
+def test_what_shares_few_letters_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest_module, "_slips", None)
+    assert nearest("customers", ["abcdefghi"]) is None
