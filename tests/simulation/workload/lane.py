@@ -21,6 +21,7 @@ from tidelog.errors import (
     OutOfOrderSequence,
     RetriableError,
     TidelogError,
+    UnknownProducerId,
     UnknownTopic,
     UnknownTopicId,
     error_from_wire,
@@ -187,7 +188,7 @@ class Lane:
             self._lose_topic(error)
         elif not self.plan.is_idempotent:
             self._settle(parcel, _final_verdict(parcel))
-        elif isinstance(error, OutOfOrderSequence):
+        elif isinstance(error, OutOfOrderSequence | UnknownProducerId):
             self._take_out_of_order(attempt, error)
         elif isinstance(error, RetriableError) or error.outcome_unknown:
             self._cursor = 0
@@ -210,7 +211,7 @@ class Lane:
             # One before it was refused; that one comes again, and so does this.
             self._cursor = 0
             return
-        if not self._may_have_lost_acknowledged():
+        if not self._may_have_lost_acknowledged() and not _was_forgotten(error):
             self._note(parcel, error)
         self.give_up()
 
@@ -246,3 +247,9 @@ class Lane:
 
 def _final_verdict(parcel: Parcel) -> Verdict:
     return Verdict.UNKNOWN if parcel.may_be_written else Verdict.REFUSED
+
+
+def _was_forgotten(error: TidelogError) -> bool:
+    """Where old records are dropped, a recovered log may know nothing of who wrote them."""
+    is_dropped = "retained-" in error.message or "trimmed-" in error.message
+    return isinstance(error, UnknownProducerId) and is_dropped
