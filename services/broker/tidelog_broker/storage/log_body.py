@@ -211,7 +211,7 @@ class LogBody:
                 begin = place[0]
             for _, header in segment.walk(begin):
                 if header.base_sequence >= 0:
-                    producers.record(header, header.base_offset, now_ms)
+                    producers.replay(header, now_ms)
 
     def close(self) -> None:
         """Close the files."""

@@ -300,4 +300,8 @@ def _is_as_left(body: LogBody, state: CleanState) -> bool:
     active = body.active
     found = (-1, 0) if active is None else (active.base_offset, active.size)
     expected = (state.active_base, state.active_size)
-    return found == expected and body.epochs.latest == state.latest_epoch
+    return (
+        found == expected
+        and body.epochs.latest == state.latest_epoch
+        and body.size_bytes == state.size_bytes
+    )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tidelog.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
-from tidelog.records.batch import BatchHeader
+from tidelog.records.batch import LOG_APPEND_TIME_BIT, BatchHeader
 from tidelog_broker.storage.frames import DamagedFile, seal, unseal
 
 _MAGIC: Final = b"TLps"
@@ -139,6 +139,14 @@ class ProducerStates:
         if len(numbers) == _NUMBERS_KEPT:
             del numbers[:_NUMBERS]
         numbers.extend((header.base_sequence, header.last_sequence, base_offset, now_ms))
+
+    def replay(self, header: BatchHeader, now_ms: int) -> None:
+        """The batch was found in the log; its own append time counts where the broker stamped it.
+
+        So a repeat is answered as the first time, also after a restart.
+        """
+        stamped = header.attributes & LOG_APPEND_TIME_BIT
+        self.record(header, header.base_offset, header.max_timestamp if stamped else now_ms)
 
     def expire(self, before_ms: int) -> int:
         """Forget producers whose last append is older; how many that were.

@@ -286,7 +286,7 @@ class Recovery:
         if header.leader_epoch > log.epochs.latest:
             log.epochs.begin(header.leader_epoch, header.base_offset)
         if header.base_offset >= self._snapshot_offset and header.base_sequence >= 0:
-            log.producers.record(header, header.base_offset, self._now_ms)
+            log.producers.replay(header, self._now_ms)
         self._next_offset = header.base_offset + header.last_offset_delta + 1
 
     # --- damage --------------------------------------------------------------------------------

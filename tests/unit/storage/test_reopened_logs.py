@@ -1,0 +1,50 @@
+"""What a log still knows, and no longer believes, when it is opened again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from storage_kit.batches import batch, header_of
+from storage_kit.directories import NOW_MS, TOPIC_ID, append, commit, open_directory, open_log
+
+from simulation.disk import SimulatedDisk
+from tidelog.errors import LogCorrupt
+from tidelog.records.batch import with_log_append_time
+from tidelog_broker.storage import Duplicate
+from tidelog_runtime.adapters.local_disk import LocalDisk
+
+
+def test_a_repeat_after_a_crash_is_answered_with_the_first_append_time() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory)
+    content = batch(b"a", producer=(1, 0, 0))
+    header = header_of(content)
+    stamped = with_log_append_time(content, header, NOW_MS)
+    log.append(content, header, leader_epoch=0, now_ms=NOW_MS, new_header=stamped)
+    commit(directory, log)
+    log = open_log(open_directory(disk.crash(), now_ms=NOW_MS + 500), now_ms=NOW_MS + 500)
+    assert log.check_producer(header) == Duplicate(0, 0, NOW_MS)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_segment_that_went_missing_while_stopped_is_told_to_readers(
+    tmp_path: Path, place: int
+) -> None:
+    """Without this a reader waited for ever in the gap, or was led across it without a word."""
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    for number in range(60):
+        append(log, b"v%d" % number)
+    commit(directory, log)
+    missing = log.body().segments[place].base_offset
+    directory.close()
+    (tmp_path / f"topics/{TOPIC_ID.hex()}/0/{missing:020d}.log").unlink()
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    with pytest.raises(LogCorrupt):
+        log.read(missing, 1000, end=60)
+    assert log.log_end == 60
+    directory.close()
