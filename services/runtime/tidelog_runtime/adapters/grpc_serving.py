@@ -15,6 +15,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from tidelog.errors import InvalidRequest, TidelogError
+from tidelog_runtime.configs.endpoint import Endpoint
 from tidelog_runtime.serving import Listener
 from tidelog_runtime.wire_errors import ERROR_KEY, to_wire
 
@@ -186,7 +187,7 @@ def bind(server: grpc.aio.Server, listener: Listener) -> int:
     """Binds a server to its listener's address; the port, also where 0 asked for any."""
     _check_free(listener)
     try:
-        port = server.add_insecure_port(f"{listener.host}:{listener.port}")
+        port = server.add_insecure_port(str(Endpoint(listener.host, listener.port)))
     except RuntimeError as error:
         raise _address_in_use(listener, str(error)) from error
     if port == 0:
@@ -210,7 +211,7 @@ def _check_free(listener: Listener) -> None:
 
 def _address_in_use(listener: Listener, cause: str) -> AddressInUse:
     return AddressInUse(
-        f"The {listener.name} listener can't be opened at {listener.host}:{listener.port}",
+        f"The {listener.name} listener can't be opened at {Endpoint(listener.host, listener.port)}",
         cause=cause,
         hint="Another program may hold the port: choose another one, or 0 for any free one",
     )
