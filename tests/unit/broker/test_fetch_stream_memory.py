@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-from tidelog.errors import UnknownTopic
+import pytest
+
+from tidelog.errors import InvalidRequest, UnknownTopic
 from tidelog.wire.v1 import fetch_pb2
 from tidelog_broker.api.caller import Caller
 from tidelog_broker.api.fetch_stream import FetchStream
@@ -86,3 +88,14 @@ def test_refusals_that_nobody_reads_hold_back_requests() -> None:
         assert told == 1_000
 
     asyncio.run(main())
+
+
+def test_every_session_may_seek_at_once() -> None:
+    stream = stream_of_nobody()
+    start = [fetch_pb2.FetchPartition(topic="orders", session=at) for at in range(PARTITIONS_MAX)]
+    stream._take(fetch_pb2.FetchStreamRequest(start=start))
+    stream._take(fetch_pb2.FetchStreamRequest(start=start))
+    assert len(stream._sessions) == PARTITIONS_MAX
+    one_more = fetch_pb2.FetchPartition(topic="orders", session=PARTITIONS_MAX)
+    with pytest.raises(InvalidRequest):
+        stream._take(fetch_pb2.FetchStreamRequest(start=[one_more]))
