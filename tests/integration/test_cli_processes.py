@@ -126,6 +126,27 @@ def test_somebody_who_types_is_prompted_and_told(tidelog_cluster: InProcessClust
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
+def test_somebody_who_types_is_told_of_a_refusal(tidelog_cluster: InProcessCluster) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    words = ("--create", "--topic", "orders", "--config", "max.message.bytes=100")
+    assert run("topics", *server, *words).returncode == 0
+    command = [TIDELOG, "console-producer", *server, "--topic", "orders"]
+    terminal, theirs = os.openpty()
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        os.close(theirs)
+        assert process.stderr is not None
+        os.write(terminal, b"x" * 200 + b"\n")
+        said = process.stderr.readline()
+        os.write(terminal, b"\x04")
+        process.communicate()
+    os.close(terminal)
+    assert said.startswith(b"not sent: ")
+    assert b"max.message.bytes" in said
+    assert process.returncode == 1
+
+
 def _values(cluster: InProcessCluster) -> list[bytes | None]:
     try:
         return [record.value for record in cluster.records("orders")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.admin.settings import AdminSettings
-from tidelog.cli.client_settings import connection, settings_of
+from tidelog.cli.client_settings import WITHOUT_EFFECT, connection, settings_of
 from tidelog.cli.get_offsets import read_time
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.errors import InvalidConfig
@@ -61,11 +61,10 @@ def test_what_cannot_be_is_refused(properties: dict[str, str], words: str) -> No
     assert words in str(error.value)
 
 
-def test_what_has_no_effect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert settings_of(ProducerSettings, {"retries": "3"}) == {}
-    assert capsys.readouterr().err == (
-        "retries has no effect here: sending is repeated until delivery.timeout.ms has passed.\n"
-    )
+@pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))
+def test_what_has_no_effect_is_told(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert settings_of(AdminSettings, {name: "3"}) == {}
+    assert capsys.readouterr().err == f"{name} has no effect here: {WITHOUT_EFFECT[name]}.\n"
 
 
 def test_where_the_address_comes_from(tmp_path: Path) -> None:
