@@ -77,6 +77,16 @@ def test_a_consumer_waits_for_more(
     assert consumer.stdout.readline() == b"two\n"
 
 
+def test_a_consumer_outlives_a_restart_of_the_broker(
+    consumer: subprocess.Popen[bytes], tidelog_cluster: InProcessCluster
+) -> None:
+    tidelog_cluster.restart()
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    assert run("console-producer", *server, "--topic", "orders", lines=b"two\n").returncode == 0
+    assert consumer.stdout is not None
+    assert consumer.stdout.readline() == b"two\n"
+
+
 def test_a_closed_pipe_ends_quietly(tidelog_cluster: InProcessCluster) -> None:
     server = ("--bootstrap-server", tidelog_cluster.address)
     lines = b"".join(b"%d\n" % number for number in range(100_000))
