@@ -230,9 +230,9 @@ import sys
 sys.modules["pyarrow"] = None
 from tidelog.errors import TidelogError
 from tidelog.records.columns import decode_columns, encode_columns
-for call in (decode_columns, encode_columns):
+for call in (lambda: decode_columns(b""), lambda: encode_columns([], timestamp=0)):
     try:
-        call(b"")
+        call()
     except TidelogError as error:
         print(error.hint)
 """

@@ -71,6 +71,8 @@ FETCH_CREDIT_BYTES_MAX: Final = 256 * MIB
 FETCH_PARTITIONS_MAX: Final = 10_000
 #: What running calls get to end by themselves once everything they wait for is answered.
 STOP_GRACE_S: Final = 2.0
+#: How often the free space is looked at.
+SPACE_CHECK_S: Final = 1.0
 #: Threads that sync files and write checkpoints; they are begun as they are needed.
 SYNC_THREADS: Final = 32
 #: So many logs are looked at for old segments before callers have their turn again.
@@ -228,6 +230,7 @@ class Broker:
             self._knows_partitions = True
             self._background.spawn("assignments", self.assignments.follow())
             self._background.spawn("checkpoints", self._checkpoint_forever())
+            self._background.spawn("disk-space", self._watch_space_forever())
             self._background.spawn("retention", self._retain_forever())
             for server in self._servers:
                 await server.set_ready(True)
@@ -330,6 +333,12 @@ class Broker:
         while True:
             await asyncio.sleep(interval_s)
             await self._group_commit.write_watermarks()
+
+    async def _watch_space_forever(self) -> None:
+        """Keeps the reserve: what deletes and metadata need when the disk is otherwise full."""
+        while True:
+            await asyncio.sleep(SPACE_CHECK_S)
+            self.directory.can_append(self.clock.now_ms())
 
     async def _retain_forever(self) -> None:
         interval_s = self.config.log_retention_check_interval_ms / 1000

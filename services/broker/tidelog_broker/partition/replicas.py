@@ -18,8 +18,8 @@ from tidelog.errors import (
     UnknownTopicId,
 )
 from tidelog.model import PartitionId, TopicId
-from tidelog.nearest import did_you_mean
 from tidelog.wire.v1 import produce_pb2
+from tidelog_broker.name_hints import NameHints
 from tidelog_broker.partition.partition import Partition
 from tidelog_runtime.principal import Principal
 
@@ -32,6 +32,7 @@ class Replicas:
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         #: Partition counts of every topic of the cluster, also of those other brokers hold.
         self._known_topics: dict[str, int] = {}
+        self._hints = NameHints()
         self._names: dict[TopicId, str] = {}
         #: Partitions that should be here and could not be opened.
         self._failures: dict[tuple[TopicId, int], TidelogError] = {}
@@ -120,7 +121,8 @@ class Replicas:
         count = self._known_topics.get(topic)
         if count is None:
             return UnknownTopic(
-                f"Topic {topic!r} does not exist", hint=did_you_mean(topic, self._visible_names())
+                f"Topic {topic!r} does not exist",
+                hint=self._hints.hint(topic, self._visible_names()),
             )
         if topic_id:
             return UnknownTopicId(

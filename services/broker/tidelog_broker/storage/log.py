@@ -215,7 +215,7 @@ class Log(LogState):
             reader = LogReader(self.body(), str(self), self.log_end)
             return reader.read(offset, max_bytes, end=end, at_least_one=at_least_one)
         except OSError as error:
-            raise StorageError(f"{self} could not be read", cause=str(error)) from error
+            raise self._unreadable(error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first batch with a record at or after `timestamp`; None when there is none.
@@ -223,11 +223,20 @@ class Log(LogState):
         The broker does not look inside a batch: the record may lie some records behind the
         offset, which the reader finds out.
         """
-        return log_times.first_at_or_after(self.body(), timestamp, self.log_start)
+        try:
+            return log_times.first_at_or_after(self.body(), timestamp, self.log_start)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The batch with the highest timestamp; None in an empty log."""
-        return log_times.latest(self.body(), self.log_start)
+        try:
+            return log_times.latest(self.body(), self.log_start)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> StorageError:
+        return StorageError(f"{self} could not be read", cause=str(error))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to this one and where it ends; (-1, -1) for one not heard of."""
@@ -277,7 +286,10 @@ class Log(LogState):
             )
         if offset > self.log_start:
             self._announce(STARTS, offset)
-            self.apply_log_start(offset, now_ms)
+            try:
+                self.apply_log_start(offset, now_ms)
+            except OSError as error:
+                raise self._cut_failed(error) from error
 
     def _announce(self, kind: int, offset: int) -> None:
         """Journal what is about to happen to the log, durably."""
@@ -374,7 +386,7 @@ class Log(LogState):
                 damage.write(self._volume.disk, body.folder, body.damaged_ranges)
                 self.evidence_intact = False
         except OSError as error:
-            raise StorageError(f"{self} could not be read", cause=str(error)) from error
+            raise self._unreadable(error) from error
         return following if following < self.durable_end else None
 
     def expire_producers(self, now_ms: int) -> int:
