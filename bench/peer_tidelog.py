@@ -190,8 +190,7 @@ class AsyncioClient(TidelogClient):
                         send_nowait(name, value=value, partition=index % count)
                         index += 1
                 except tidelog.BufferFull:
-                    await producer.send(name, value=value, partition=index % count)
-                    index += 1
+                    await producer.wait_for_room()
             await producer.flush()
             return time.perf_counter() - started
 
