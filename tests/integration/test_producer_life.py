@@ -337,7 +337,8 @@ def test_nothing_is_left_after_many_opens(tidelog_cluster: InProcessCluster) -> 
     for _ in range(30):
         after = open_both()
     assert after[0] <= before[0]
-    assert after[1] <= before[1] + 2
+    # One left by each of the thirty would be thirty; gRPC's own come and go by a few.
+    assert after[1] <= before[1] + 10
 
 
 def test_closing_twice_is_no_error_and_nothing_is_taken_after(

@@ -383,7 +383,8 @@ class Broker:
 
     async def _close_servers(self, grace_s: float) -> None:
         servers, self._servers = self._servers, []
-        await asyncio.gather(*(server.stop(grace_s) for server in servers))
+        for server in servers:
+            await server.stop(grace_s)
 
     async def _leave(self) -> None:
         if self._lease_id is not None:
