@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
+from tidelog.errors import StorageError
 from tidelog_broker.broker import SYNC_THREADS, Broker, BrokerPorts, Progress, reachable
+from tidelog_broker.storage.names import TOPICS
 from tidelog_controller import Controller
 from tidelog_group_coordinator import GroupCoordinator
 from tidelog_node.metrics_page import MetricsPage
@@ -25,7 +27,7 @@ from tidelog_runtime.configs.broker import BrokerConfig
 from tidelog_runtime.configs.endpoint import Endpoint
 from tidelog_runtime.disk import Disk, Lock
 from tidelog_runtime.lifecycle import Lifecycle, Step
-from tidelog_runtime.metadata_store.embedded import EmbeddedMetadataStore
+from tidelog_runtime.metadata_store.embedded import DEFAULT_PATH, EmbeddedMetadataStore
 from tidelog_runtime.metrics import ServiceMetrics
 
 #: Held for as long as the node lives: the metadata store and the logs belong to one process.
@@ -78,7 +80,7 @@ class Node:
         return [
             Step("lock", self._acquire_lock, self._release_lock),
             Step("threads", stop=self._stop_threads),
-            Step("metadata store", self.store.open, self.store.close),
+            Step("metadata store", self._open_store, self.store.close),
             Step("mirror", self.mirror.start, self.mirror.stop),
             Step("controller", self._start_controller, self.controller.stop),
             Step("group coordinator", self.coordinator.start, self.coordinator.stop),
@@ -117,6 +119,18 @@ class Node:
     async def _release_lock(self) -> None:
         if self._lock is not None:
             self._lock.release()
+
+    async def _open_store(self) -> None:
+        """Opens the store; refuses an empty one beside logs, whose topics it ought to know."""
+        await self.store.open()
+        known = await self.store.range("")
+        if not known.items and self._disk.exists(TOPICS) and self._disk.list_directory(TOPICS):
+            await self.store.close()
+            raise StorageError(
+                f"The data directory {self.config.data_dir} holds topics, and its metadata store"
+                f" ({DEFAULT_PATH}) is empty or gone",
+                hint="Restore that file from a copy, or begin with an empty data directory",
+            )
 
     async def _stop_threads(self) -> None:
         self._executor.shutdown()
