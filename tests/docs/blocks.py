@@ -30,7 +30,7 @@ CLIENT_VERB: Final = re.compile(
 )
 TEST_FUNCTION: Final = re.compile(r"^(?:async )?def test_", re.MULTILINE)
 FENCED: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What grpc.aio itself logs now and then where one loop of a process has ended and another runs: the
+#: What grpc.aio logs now and then where one loop of a process has ended and another runs: the
 #: last event of an ended call finds its loop closed. Harmless, and not ours to mend.
 GRPC_AFTER_THE_LOOP: Final = re.compile(
     r"^Exception in callback PollerCompletionQueue\._handle_events.*?"
