@@ -14,7 +14,6 @@ import grpc
 
 from tidelog.engine.calls import error_of_call
 from tidelog.engine.connections import Connection
-from tidelog.engine.loop_thread import ENDING_S
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import BrokerUnreachable, TidelogError
 from tidelog.wire.v1 import fetch_pb2
@@ -57,9 +56,7 @@ class LeaderStream:
 
     async def run(self, connection: Connection, on_response: OnResponse) -> None:
         """Passes on what is pushed, until the stream breaks."""
-        before = asyncio.all_tasks()
         call = connection.broker.FetchStream(self._requests(), metadata=connection.metadata)
-        of_the_call = asyncio.all_tasks() - before
         reason: TidelogError | None = None
         try:
             async for response in call:
@@ -73,9 +70,6 @@ class LeaderStream:
             self._is_over = True
             self._changed.set()
             call.cancel()
-            if of_the_call:
-                # gRPC's own tasks end some turns later: who closes the consumer leaves none behind.
-                await asyncio.wait(of_the_call, timeout=ENDING_S)
         # A broker that gives a reason ends the stream behind it: it was waited for, so that
         # the broker's last word doesn't meet a cancelled call.
         raise reason or BrokerUnreachable(f"The broker at {self.address} has ended the stream")
