@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +19,7 @@ from tidelog.errors import UnknownTopic
 from tidelog.records.builder import BatchBuilder
 from tidelog.wire.v1 import metadata_pb2
 from tidelog_node.testing import InProcessCluster
+from tidelog_node.testing.relay import Relay
 
 Seen = TypeVar("Seen")
 
@@ -139,6 +143,26 @@ def test_the_log_can_be_read_while_the_network_is_cut(tidelog_cluster: InProcess
     produce(tidelog_cluster, "orders", b"one")
     tidelog_cluster.cut_network()
     assert len(tidelog_cluster.records("orders")) == 1
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_made_as_the_relay_stops_is_ended(turns: int) -> None:
+    """Accepted, but not yet passed on: nothing of it may outlive the loop (warnings are errors)."""
+
+    async def dial_and_stop() -> list[socket.socket]:
+        relay = Relay()
+        await relay.start()
+        dialled = [socket.create_connection((relay.host, relay.port)) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await relay.stop()
+        return dialled
+
+    dialled = asyncio.run(dial_and_stop())
+    gc.collect()
+    for connection in dialled:
+        with connection, contextlib.suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
 
 
 def test_an_unknown_topic_is_named(tidelog_cluster: InProcessCluster) -> None:

@@ -97,7 +97,7 @@ def test_the_wheel_holds_every_module(wheel: Path) -> None:
 
 
 def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
-    packages = {path.name for root in SOURCE_ROOTS for path in (ROOT / root).glob("tidelog*")}
+    packages = {path.name for root in SOURCE_ROOTS for path in (ROOT / root).glob("*tidelog*")}
     with zipfile.ZipFile(wheel) as archive:
         strangers = [name for name in archive.namelist() if name.split("/")[0] not in packages]
     assert [name for name in strangers if ".dist-info/" not in name] == []

@@ -21,6 +21,7 @@ SOURCE_ROOTS: Final = (
     "services/controller",
     "services/group-coordinator",
     "services/node",
+    "spark",
 )
 
 #: Folders that hold what was made or installed.

@@ -8,9 +8,13 @@ connection ends; a relay never drops some and goes on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
 READ_BYTES: Final = 256 * 1024
+
+#: Turns of the loop from a connection accepted by asyncio until this module hears of it.
+TURNS_TO_ACCEPT: Final = 4
 
 
 class Relay:
@@ -22,7 +26,8 @@ class Relay:
         self.host = "127.0.0.1"
         self.port = 0
         self._server: asyncio.Server | None = None
-        self._passing: set[asyncio.Task[None]] = set()
+        #: Who passes bytes on, each with the client's end of its connection.
+        self._passing: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._is_refusing = False
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -36,13 +41,15 @@ class Relay:
 
     async def start(self) -> None:
         """Begins to listen."""
-        self._server = await asyncio.start_server(self._pass_on, self.host, 0)
+        self._server = await asyncio.start_server(self._accept, self.host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Ends every connection and listens no more."""
         if self._server is not None:
             self._server.close()
+        for _ in range(TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
         await self.drop_connections()
 
     async def cut(self, *, silently: bool) -> None:
@@ -61,21 +68,26 @@ class Relay:
 
     async def drop_connections(self) -> None:
         """Resets what is connected now."""
-        passing = list(self._passing)
-        for task in passing:
+        passing = dict(self._passing)
+        for task, writer in passing.items():
             task.cancel()
+            writer.transport.abort()  # here too: a task cancelled before its first step does not
         await asyncio.gather(*passing, return_exceptions=True)
+        await asyncio.gather(
+            *(writer.wait_closed() for writer in passing.values()), return_exceptions=True
+        )
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._pass_on(reader, writer), name="tidelog-relay")
+        self._passing[task] = writer
+        task.add_done_callback(self._passing.pop)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._passing.add(task)
         try:
             await self._connect_and_pass(reader, writer)
         except (OSError, asyncio.CancelledError):
             pass  # one of the two sides is gone, or the network was cut: both shall notice
         finally:
-            self._passing.discard(task)
             writer.transport.abort()
 
     async def _connect_and_pass(
@@ -96,6 +108,8 @@ class Relay:
                 direction.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
             node_writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await node_writer.wait_closed()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(READ_BYTES):
