@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from typing import Final
 
 READ_BYTES: Final = 256 * 1024
-
-#: Turns of the loop from a connection accepted by asyncio until this module hears of it.
-TURNS_TO_ACCEPT: Final = 4
 
 
 class Relay:
@@ -25,9 +23,10 @@ class Relay:
         self.target: tuple[str, int] | None = None
         self.host = "127.0.0.1"
         self.port = 0
-        self._server: asyncio.Server | None = None
-        #: Who passes bytes on, each with the client's end of its connection.
-        self._passing: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._listening: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        #: Who passes bytes on, each with the connection a client made.
+        self._passing: dict[asyncio.Task[None], socket.socket] = {}
         self._is_refusing = False
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -41,15 +40,17 @@ class Relay:
 
     async def start(self) -> None:
         """Begins to listen."""
-        self._server = await asyncio.start_server(self._accept, self.host, 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._listening = socket.create_server((self.host, 0))
+        self._listening.setblocking(False)
+        self.port = self._listening.getsockname()[1]
+        self._accepting = asyncio.create_task(self._accept(self._listening), name="tidelog-relay")
 
     async def stop(self) -> None:
         """Ends every connection and listens no more."""
-        if self._server is not None:
-            self._server.close()
-        for _ in range(TURNS_TO_ACCEPT):
-            await asyncio.sleep(0)
+        if self._accepting is not None and self._listening is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+            self._listening.close()
         await self.drop_connections()
 
     async def cut(self, *, silently: bool) -> None:
@@ -69,26 +70,29 @@ class Relay:
     async def drop_connections(self) -> None:
         """Resets what is connected now."""
         passing = dict(self._passing)
-        for task, writer in passing.items():
+        for task in passing:
             task.cancel()
-            writer.transport.abort()  # here too: a task cancelled before its first step does not
         await asyncio.gather(*passing, return_exceptions=True)
-        await asyncio.gather(
-            *(writer.wait_closed() for writer in passing.values()), return_exceptions=True
-        )
+        for connection in passing.values():
+            connection.close()  # of a task that was cancelled before its first step
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._pass_on(reader, writer), name="tidelog-relay")
-        self._passing[task] = writer
-        task.add_done_callback(self._passing.pop)
+    async def _accept(self, listening: socket.socket) -> None:
+        """Not `asyncio.start_server`: what that accepts just before its end is closed by nobody."""
+        loop = asyncio.get_running_loop()
+        while True:
+            connection, _ = await loop.sock_accept(listening)
+            task = asyncio.create_task(self._pass_on(connection), name="tidelog-relay-connection")
+            self._passing[task] = connection
+            task.add_done_callback(self._passing.pop)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
         try:
             await self._connect_and_pass(reader, writer)
         except (OSError, asyncio.CancelledError):
             pass  # one of the two sides is gone, or the network was cut: both shall notice
         finally:
-            writer.transport.abort()
+            await end(writer)
 
     async def _connect_and_pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -107,9 +111,7 @@ class Relay:
             for direction in directions:
                 direction.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
-            node_writer.transport.abort()
-            with contextlib.suppress(OSError):
-                await node_writer.wait_closed()
+            await end(node_writer)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(READ_BYTES):
@@ -121,3 +123,10 @@ class Relay:
         if not self._flowing.is_set():
             self.is_holding_back = True
             await self._flowing.wait()
+
+
+async def end(writer: asyncio.StreamWriter) -> None:
+    """Resets a connection and waits until its socket is closed."""
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
