@@ -23,6 +23,10 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 VENV: Final = ROOT / ".venv"
 VENV_PYTHON: Final = VENV / "bin" / "python"
+sys.path[:0] = [str(ROOT)]
+
+from tools.java import DEBIAN_PACKAGE, find_java, missing_java  # noqa: E402 - found by the path
+
 STAMP: Final = VENV / "tidelog-setup.json"
 CLIENT: Final = ROOT / "clients" / "python" / "tidelog"
 #: The folders of it that hold compiled modules.
@@ -173,11 +177,26 @@ def ensure_codec(stamp: dict[str, str], *, may_compile: bool) -> None:
     write_stamp(stamp)
 
 
+def ensure_java() -> None:
+    """Spark runs on Java. Without one everything else works, and the tests of Spark are skipped."""
+    if find_java() is not None:
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get") is not None:
+        try:
+            install_system_packages([DEBIAN_PACKAGE])
+        except SetupFailure as failure:
+            say(f"{failure}")
+    if find_java() is None:
+        say(f"{missing_java()}. Going on without: only what runs on Spark won't")
+
+
 def prepare(extra: str) -> None:
     """Everything `make` needs before it runs something from .venv."""
     ensure_venv()
     stamp = read_stamp()
     ensure_extra(extra, stamp)
+    if extra == "dev":
+        ensure_java()
     ensure_codec(stamp, may_compile=stamp["extra"] == "dev")
 
 

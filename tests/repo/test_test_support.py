@@ -32,6 +32,17 @@ def test_a_thread_that_ends_is_no_leak() -> None:
     assert found == []
 
 
+def test_a_thread_of_a_lasting_kind_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "LASTING_THREADS", ("threading",))
+    release = threading.Event()
+    with leaks.leak_check() as found:
+        thread = threading.Thread(target=release.wait)
+        thread.start()
+    release.set()
+    thread.join()
+    assert found == []
+
+
 def test_a_running_child_is_named() -> None:
     with leaks.leak_check() as found:
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)

@@ -19,6 +19,10 @@ from unittest import mock
 #: Children that Python itself keeps for the rest of the process, by a word of their command line.
 LASTING_CHILDREN: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
+#: Threads that a library keeps for the rest of the process, by the module they run in: Spark's
+#: driver answers its JVM in them.
+LASTING_THREADS: Final = ("py4j.",)
+
 #: How long a thread that was told to end may take to do so; only a thread that leaks waits it out.
 JOIN_SECONDS: Final = 10.0
 
@@ -79,11 +83,16 @@ def unended_tasks(leaks: list[str]) -> Iterator[None]:
         yield
 
 
+def runs_in(thread: threading.Thread) -> str:
+    """The module of what the thread runs, where it tells."""
+    return str(getattr(getattr(thread, "_target", None), "__module__", ""))
+
+
 def threads_left(before: set[threading.Thread]) -> list[str]:
     """Threads started since `before` that do not end."""
     left = []
     for thread in threading.enumerate():
-        if thread in before:
+        if thread in before or runs_in(thread).startswith(LASTING_THREADS):
             continue
         thread.join(JOIN_SECONDS)
         if thread.is_alive():

@@ -1,0 +1,1 @@
+"""What the tests of the Spark connector share: a session, topics, and what stands in them."""
