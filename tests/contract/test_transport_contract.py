@@ -22,7 +22,7 @@ from simulation.serving import SimulatedServing
 from simulation.world import World, run
 from tidelog.channel import ChannelFactory
 from tidelog.channel_grpc import ChannelOptions, grpc_channel_factory
-from tidelog_runtime.adapters.grpc_serving import AddressInUse, GrpcServing, ServerLimits
+from tidelog_runtime.adapters.grpc_serving import AddressUnavailable, GrpcServing, ServerLimits
 from tidelog_runtime.serving import Serving
 
 #: No limit on speed: it turns a wait that would never end into a failure.
@@ -458,7 +458,7 @@ def test_a_failing_request_iterator_cancels_the_call(check: Callable[[Case], Non
 def test_a_port_that_is_taken_is_said_so(check: Callable[[Case], None]) -> None:
     async def case(transport: Transport) -> None:
         async with transport.serve(EchoServicer()) as served:
-            with pytest.raises(AddressInUse, match="test listener"):
+            with pytest.raises(AddressUnavailable, match="test listener"):
                 await served.serve(EchoServicer(), port=served.running.port)
 
     check(case)

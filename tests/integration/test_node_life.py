@@ -256,7 +256,9 @@ def test_a_damaged_identity_is_refused(data_dir: Path, content: bytes) -> None:
         node.terminate()
         node.exit_code()
     (data_dir / "identity").write_bytes(content)
-    assert "identity" in refusal(data_dir)
+    said = refusal(data_dir)
+    assert "identity" in said
+    assert "Restore the file from a copy" in said
 
 
 def metadata_file(data_dir: Path) -> Path:

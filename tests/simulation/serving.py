@@ -8,7 +8,7 @@ import grpc.aio
 
 from simulation.network import Host
 from simulation.transport_server import SimulatedServer
-from tidelog_runtime.adapters.grpc_serving import AddressInUse
+from tidelog_runtime.adapters.grpc_serving import AddressUnavailable
 from tidelog_runtime.serving import Listener
 
 
@@ -26,13 +26,13 @@ class SimulatedServing:
         register: Callable[[grpc.aio.Server], None],
         services: tuple[str, ...],
     ) -> SimulatedRunningServer:
-        """Registers the servicers and begins to serve; AddressInUse when the port is taken."""
+        """Registers the servicers and begins to serve; AddressUnavailable for a taken port."""
         server = self._host.server_factory()
         register(server)
         try:
             port = server.add_insecure_port(f"0.0.0.0:{listener.port}")
         except RuntimeError as error:
-            raise AddressInUse(
+            raise AddressUnavailable(
                 f"The {listener.name} listener can't be opened at port {listener.port}",
                 cause=str(error),
             ) from error

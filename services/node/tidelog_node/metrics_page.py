@@ -12,7 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from tidelog_runtime.adapters.grpc_serving import AddressInUse
+from tidelog_runtime.adapters.grpc_serving import AddressUnavailable
 
 REQUEST_BYTES_MAX: Final = 16 * 1024
 REQUEST_LIMIT_S: Final = 10
@@ -27,13 +27,13 @@ class MetricsPage:
         self.url = ""
 
     async def start(self, host: str, port: int) -> None:
-        """Begins to answer; AddressInUse says why it can't."""
+        """Begins to answer; AddressUnavailable says why it can't."""
         try:
             self._server = await asyncio.start_server(
                 self._answer, host, port, limit=REQUEST_BYTES_MAX
             )
         except OSError as error:
-            raise AddressInUse(
+            raise AddressUnavailable(
                 f"The metrics page can't be opened at {host}:{port}",
                 cause=error.strerror or str(error),
                 hint="Another program may hold the port: set metrics.port, or 0 for any free one",

@@ -29,10 +29,14 @@ from tidelog_node.node import Node
 from tidelog_node.progress import show_recovery
 from tidelog_runtime.adapters.descriptors import raise_descriptor_limit
 from tidelog_runtime.adapters.local_disk import LocalDisk
-from tidelog_runtime.config import SourceKind
+from tidelog_runtime.config import Setting, Source, SourceKind
 from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
-from tidelog_runtime.configs.endpoint import Endpoint
-from tidelog_runtime.configs.sources import resolve_configuration
+from tidelog_runtime.configs.endpoint import PORT_MAX, Endpoint
+from tidelog_runtime.configs.sources import (
+    resolve_configuration,
+    settings_from_flags,
+    settings_from_pairs,
+)
 from tidelog_runtime.disk import Disk
 from tidelog_runtime.memory import tune_allocator
 from tidelog_runtime.structured_logs import configure_logging
@@ -41,6 +45,7 @@ DESCRIPTION: Final = """\
 Runs a one-node cluster: one process, one data directory, nothing else to install.
 Topics are created when they are first written to. Data stays when it stops.
 """
+LISTENERS: Final = "listeners"
 READY: Final = """\
 tidelog {version}   data {place}   ready in {seconds:.2f} s
   bootstrap  {bootstrap}     metrics  {metrics}
@@ -90,34 +95,35 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _configuration(options: argparse.Namespace, data_dir: str | None) -> BrokerConfig:
-    flags = _settings(options.config)
     named = {
         "data.dir": data_dir,
         "metrics.port": options.metrics_port,
         "internal.port": options.internal_port,
     }
-    flags |= {name: str(value) for name, value in named.items() if value is not None}
+    flags = settings_from_pairs(options.config, flag="--config")
+    flags += settings_from_flags({key: str(to) for key, to in named.items() if to is not None})
     config = _resolve(flags, options.config_file)
     if options.host is None and options.port is None:
         return config
-    host = config.listener.host if options.host is None else options.host
-    port = config.listener.port if options.port is None else options.port
-    return _resolve(flags | {"listeners": str(Endpoint(host, port))}, options.config_file)
+    others = [setting for setting in flags if setting.name != LISTENERS]
+    return _resolve([*others, _listeners(options, config.listener)], options.config_file)
 
 
-def _settings(pairs: Sequence[str]) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    for pair in pairs:
-        key, separator, text = pair.partition("=")
-        if not separator:
-            raise InvalidConfig(
-                f"Invalid value {pair!r} for flag --config", hint="Write it as KEY=VALUE"
-            )
-        settings[key.strip()] = text.strip()
-    return settings
+def _listeners(options: argparse.Namespace, listener: Endpoint) -> Setting:
+    """Where to listen, as --host and --port change it; a refusal of it names the flag."""
+    if options.port is not None and not 0 <= options.port <= PORT_MAX:
+        raise InvalidConfig(
+            f"Invalid value '{options.port}' for flag --port",
+            hint=f"Accepted: an integer from 0 to {PORT_MAX}; 0 takes any free port",
+        )
+    host = listener.host if options.host is None else options.host
+    port = listener.port if options.port is None else options.port
+    flag = "--port" if options.host is None else "--host"
+    source = Source(SourceKind.FLAG, f"in flag {flag}")
+    return Setting(LISTENERS, str(Endpoint(host, port)), source)
 
 
-def _resolve(flags: dict[str, str], file: str | None) -> BrokerConfig:
+def _resolve(flags: Sequence[Setting], file: str | None) -> BrokerConfig:
     values = resolve_configuration(
         BROKER_CONFIG, flags=flags, environment=os.environ, file=Path(file) if file else None
     )

@@ -8,7 +8,11 @@ import pytest
 
 from tidelog.errors import InvalidConfig
 from tidelog_runtime.configs.broker import BROKER_CONFIG
-from tidelog_runtime.configs.sources import resolve_configuration, variable_name
+from tidelog_runtime.configs.sources import (
+    resolve_configuration,
+    settings_from_flags,
+    variable_name,
+)
 
 
 def write(path: Path, text: str) -> Path:
@@ -23,7 +27,7 @@ def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> Non
     )
     values = resolve_configuration(
         BROKER_CONFIG,
-        flags={"node.id": "10"},
+        flags=settings_from_flags({"node.id": "10"}),
         environment={"TIDELOG_NUM_PARTITIONS": "20", "TIDELOG_NODE_ID": "5", "PATH": "/bin"},
         file=file,
     )
@@ -48,7 +52,7 @@ def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> Non
 def test_refusals_of_a_file_name_the_line(tmp_path: Path, text: str, words: str) -> None:
     file = write(tmp_path / "x.properties", text)
     with pytest.raises(InvalidConfig, match=words):
-        resolve_configuration(BROKER_CONFIG, flags={}, environment={}, file=file)
+        resolve_configuration(BROKER_CONFIG, environment={}, file=file)
 
 
 def test_toml_tables_and_dotted_keys(tmp_path: Path) -> None:
@@ -57,7 +61,7 @@ def test_toml_tables_and_dotted_keys(tmp_path: Path) -> None:
         'node.id = 4\n[log]\nlevel = "DEBUG"\ncleanup.policy = ["delete"]\n'
         "[delete.topic]\nenable = false\n",
     )
-    values = resolve_configuration(BROKER_CONFIG, flags={}, environment={}, file=file)
+    values = resolve_configuration(BROKER_CONFIG, environment={}, file=file)
     assert values["node.id"] == 4
     assert values["log.level"] == "DEBUG"
     assert values["log.cleanup.policy"] == ("delete",)
@@ -68,12 +72,12 @@ def test_toml_tables_and_dotted_keys(tmp_path: Path) -> None:
 def test_refusals_of_toml_name_the_file(tmp_path: Path, text: str) -> None:
     file = write(tmp_path / "x.toml", text)
     with pytest.raises(InvalidConfig, match=r"x\.toml"):
-        resolve_configuration(BROKER_CONFIG, flags={}, environment={}, file=file)
+        resolve_configuration(BROKER_CONFIG, environment={}, file=file)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="Cannot read the configuration file"):
-        resolve_configuration(BROKER_CONFIG, flags={}, environment={}, file=tmp_path / "none")
+        resolve_configuration(BROKER_CONFIG, environment={}, file=tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_an_unknown_variable_is_refused(variable: str, words: str) -> None:
     with pytest.raises(InvalidConfig, match=words) as refusal:
-        resolve_configuration(BROKER_CONFIG, flags={}, environment={variable: "1"})
+        resolve_configuration(BROKER_CONFIG, environment={variable: "1"})
     assert variable in refusal.value.message
 
 
@@ -100,13 +104,13 @@ def test_what_others_set_is_left_alone() -> None:
         "TIDELOG_PORT_9094_TCP_ADDR": "10.0.0.1",
         "TIDELOG_METRICS_PORT": "tcp://10.0.0.2:9095",
     }
-    values = resolve_configuration(BROKER_CONFIG, flags={}, environment=environment)
+    values = resolve_configuration(BROKER_CONFIG, environment=environment)
     assert values.set_texts() == {}
 
 
 def test_a_key_that_looks_like_a_service_address_still_counts() -> None:
     environment = {"TIDELOG_METRICS_PORT": "1"}
-    values = resolve_configuration(BROKER_CONFIG, flags={}, environment=environment)
+    values = resolve_configuration(BROKER_CONFIG, environment=environment)
     assert values["metrics.port"] == 1
 
 

@@ -30,7 +30,8 @@ def test_offsets_follow_each_other_across_segments(tmp_path: Path) -> None:
     assert log.size_bytes == sum(header.size for header in found)
     assert log.end_offset_for_epoch(4) == (4, 4)
     assert log.end_offset_for_epoch(5) == (5, 44)
-    assert log.end_offset_for_epoch(6) == (-1, -1)
+    assert log.end_offset_for_epoch(6) == (5, 44)
+    assert log.end_offset_for_epoch(-1) == (-1, -1)
     directory.close()
 
 

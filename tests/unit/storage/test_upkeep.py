@@ -159,7 +159,7 @@ def test_truncation_forgets_producers_and_epochs(tmp_path: Path) -> None:
     log.truncate_to(15, now_ms=NOW_MS)
     assert (log.log_end, log.durable_end, log.latest_epoch) == (15, 15, 1)
     assert log.end_offset_for_epoch(1) == (1, 15)
-    assert log.end_offset_for_epoch(3) == (-1, -1)
+    assert log.end_offset_for_epoch(3) == (1, 15)
     assert log.check_producer(header_of(batch(producer=(7, 0, 15)))) == ()
     assert log.check_producer(header_of(batch(producer=(7, 0, 14)))) == Duplicate(14, 14, NOW_MS)
     assert append(log, epoch=9, producer=(7, 0, 15)).base_offset == 15

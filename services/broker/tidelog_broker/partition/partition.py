@@ -209,7 +209,7 @@ class Partition:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one and where it ends; (-1, -1) where there is none."""
-        return self.log.end_offset_for_epoch(min(epoch, self.log.latest_epoch))
+        return self.log.end_offset_for_epoch(epoch)
 
     def divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Where the reader's log and this one part: (epoch, its end); None if they agree."""

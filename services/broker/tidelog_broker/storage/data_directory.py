@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tidelog.errors import StorageError
 from tidelog.model import PartitionId, TopicId
@@ -23,6 +24,10 @@ from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.recovery import Expectation
 from tidelog_broker.storage.volume import Volume
 from tidelog_runtime.disk import Disk
+
+_WITHOUT_IDENTITY: Final = (
+    "Restore the file from a copy, or start with an empty directory to replicate it anew"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +111,18 @@ class DataDirectory:
     def _read_identity(self, new_storage_uuid: bytes) -> bytes:
         disk = self._disk
         if disk.exists(names.IDENTITY):
-            return checkpoints.decode_identity(disk.read_bytes(names.IDENTITY), names.IDENTITY)
+            try:
+                return checkpoints.decode_identity(disk.read_bytes(names.IDENTITY), names.IDENTITY)
+            except DamagedFile as damaged:
+                raise StorageError(
+                    "The identity file of the data directory is damaged",
+                    cause=str(damaged),
+                    hint=_WITHOUT_IDENTITY,
+                ) from damaged
         if disk.exists(names.TOPICS) and disk.list_directory(names.TOPICS):
             raise StorageError(
                 "The data directory holds topics and has lost its identity file",
-                hint="Restore the file, or start with an empty directory to replicate it anew",
+                hint=_WITHOUT_IDENTITY,
             )
         disk.replace(names.IDENTITY, checkpoints.encode_identity(new_storage_uuid))
         return new_storage_uuid

@@ -19,7 +19,7 @@ _VERSION: Final = 1
 _COVERED: Final = struct.Struct(">q")
 _LINE: Final = struct.Struct(">iq")
 
-#: What `end_offset` answers for an epoch this log has not heard of.
+#: What `end_offset` answers where there is no such epoch: in a log that never had a batch.
 UNKNOWN: Final = (-1, -1)
 
 
@@ -53,14 +53,15 @@ class LeaderEpochs:
         self._starts.append(offset)
 
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """The largest epoch up to the asked one and where it ends; UNKNOWN for a newer one.
+        """The largest epoch up to the asked one and where it ends; UNKNOWN where there is none.
 
         For an epoch older than all we know the answer is itself and where our first one begins.
         """
-        if epoch < 0 or epoch > self.latest:
+        latest = self.latest
+        if epoch < 0 or latest < 0:
             return UNKNOWN
-        if epoch == self.latest:
-            return epoch, log_end
+        if epoch >= latest:
+            return latest, log_end
         after = bisect_right(self._epochs, epoch)
         found = self._epochs[after - 1] if after else epoch
         return found, self._starts[after]

@@ -239,7 +239,7 @@ class Log(LogState):
         return StorageError(f"{self} could not be read", cause=str(error))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to this one and where it ends; (-1, -1) for one not heard of."""
+        """The largest epoch up to this one and where it ends; (-1, -1) where there is none."""
         return self.body().epochs.end_offset(epoch, self.log_end)
 
     # --- cutting -------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,8 +25,18 @@ HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_na
 #: What probes ask for: `liveness` never turns, `startup` and `readiness` follow the service.
 HEALTH_NAMES: Final = ("", "startup", "readiness")
 
+_HELD: Final = "Another program may hold the port: choose another one, or 0 for any free one"
+_NOT_OURS: Final = (
+    "Listen at an address or a name of this machine: 127.0.0.1 for this machine alone,"
+    " 0.0.0.0 for all"
+)
+_HINTS: Final = {
+    errno.EADDRNOTAVAIL: _NOT_OURS,
+    errno.EACCES: "This user may not open that port: choose one from 1024 on",
+}
 
-class AddressInUse(TidelogError):
+
+class AddressUnavailable(TidelogError):
     """The address to serve at can't be had."""
 
 
@@ -49,7 +60,7 @@ class GrpcServing:
         register: Callable[[grpc.aio.Server], None],
         services: tuple[str, ...],
     ) -> GrpcRunningServer:
-        """Opens one listener; AddressInUse says why it can't."""
+        """Opens one listener; AddressUnavailable says why it can't."""
         server = grpc.aio.server(
             interceptors=(RefusesUnreadable(),),
             maximum_concurrent_rpcs=self._limits.concurrent_calls_max,
@@ -185,17 +196,17 @@ class GrpcRunningServer:
 
 def bind(server: grpc.aio.Server, listener: Listener) -> int:
     """Binds a server to its listener's address; the port, also where 0 asked for any."""
-    _check_free(listener)
+    check_bindable(listener)
     try:
         port = server.add_insecure_port(str(Endpoint(listener.host, listener.port)))
     except RuntimeError as error:
-        raise _address_in_use(listener, str(error)) from error
+        raise _unavailable(listener, str(error), _HELD) from error
     if port == 0:
-        raise _address_in_use(listener, "gRPC could not bind it")
+        raise _unavailable(listener, "gRPC could not bind it", _HELD)
     return port
 
 
-def _check_free(listener: Listener) -> None:
+def check_bindable(listener: Listener) -> None:
     """Finds out by a plain socket, since gRPC's own words don't say what is wrong."""
     try:
         found = socket.getaddrinfo(
@@ -206,12 +217,15 @@ def _check_free(listener: Listener) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise _address_in_use(listener, error.strerror or str(error)) from error
+        # Names that don't resolve have error numbers of their own, which mean other things here.
+        number = None if isinstance(error, socket.gaierror) else error.errno
+        hint = _NOT_OURS if number is None else _HINTS.get(number, _HELD)
+        raise _unavailable(listener, error.strerror or str(error), hint) from error
 
 
-def _address_in_use(listener: Listener, cause: str) -> AddressInUse:
-    return AddressInUse(
+def _unavailable(listener: Listener, cause: str, hint: str) -> AddressUnavailable:
+    return AddressUnavailable(
         f"The {listener.name} listener can't be opened at {Endpoint(listener.host, listener.port)}",
         cause=cause,
-        hint="Another program may hold the port: choose another one, or 0 for any free one",
+        hint=hint,
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 from tidelog.errors import InvalidConfig
 
+PORT_MAX: Final = 65_535
 _PLAIN_TEXT: Final = "PLAINTEXT://"
 _ACCEPTED: Final = "Accepted: host:port, with an IPv6 address in brackets"
 
@@ -37,7 +38,7 @@ def parse_endpoint(text: str, *, key: str, where: str) -> Endpoint:
     host, separator, port = address.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     bracketed = host == f"[{bare}]"
-    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= PORT_MAX
     if not separator or not bare or not is_port or (":" in bare) != bracketed:
         raise InvalidConfig(refusal, hint=_ACCEPTED)
     return Endpoint(bare, int(port))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +31,13 @@ _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
 def resolve_configuration(
     definition: ConfigDefinition,
     *,
-    flags: Mapping[str, str],
+    flags: Iterable[Setting] = (),
     environment: Mapping[str, str],
     file: Path | None = None,
 ) -> ConfigValues:
     """All values of a node with their sources; raises InvalidConfig naming what is wrong where."""
     return definition.resolve(
-        settings_from_flags(flags),
+        flags,
         settings_from_environment(definition, environment),
         settings_from_file(file) if file is not None else [],
     )
@@ -49,6 +49,20 @@ def settings_from_flags(flags: Mapping[str, str]) -> list[Setting]:
         Setting(name, text, Source(SourceKind.FLAG, f"in flag --{name.replace('.', '-')}"))
         for name, text in flags.items()
     ]
+
+
+def settings_from_pairs(pairs: Sequence[str], *, flag: str) -> list[Setting]:
+    """Settings given as KEY=VALUE by a flag that takes any key."""
+    settings = []
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise InvalidConfig(
+                f"Invalid value {pair!r} for flag {flag}", hint="Write it as KEY=VALUE"
+            )
+        source = Source(SourceKind.FLAG, f"in flag {flag}")
+        settings.append(Setting(name.strip(), text.strip(), source))
+    return settings
 
 
 def settings_from_environment(
