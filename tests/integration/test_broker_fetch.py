@@ -121,6 +121,15 @@ async def test_limits_hold_but_one_batch_always_comes(node: LiveNode) -> None:
     both = request(orders(), orders(partition=1), max_bytes=size * 7)
     sizes = [len(item.records) for item in (await node.client.broker.Fetch(both)).partitions]
     assert sizes == [size * 5, size * 2]
+    short = request(
+        orders(),
+        orders(partition=1),
+        max_bytes=size * 6 - 1,
+        min_bytes=size * 6,
+        max_wait_ms=60_000,
+    )
+    sizes = [len(item.records) for item in (await node.client.broker.Fetch(short)).partitions]
+    assert sizes == [size * 5, 0], "only the first batch of an answer may exceed the limit"
     tight = request(orders(), orders(partition=1), max_bytes=1)
     sizes = [len(item.records) for item in (await node.client.broker.Fetch(tight)).partitions]
     assert sizes == [size, 0]

@@ -289,15 +289,34 @@ async def test_an_answer_stays_below_max_bytes(node: LiveNode) -> None:
     await node.client.create("orders", 3)
     for partition in range(3):
         size = await write(node, 4, partition=partition)
-    options = fetch_pb2.FetchOptions(max_bytes=size * 5)
+    for bytes_max in (size * 5, size * 5 - 1, size + 1):
+        options = fetch_pb2.FetchOptions(max_bytes=bytes_max)
+        stream = node.client.fetch_stream()
+        starts = [start(at, partition=at) for at in range(3)]
+        await stream.say(*starts, credit_bytes=PLENTY, options=options)
+        sizes: list[int] = []
+        while sum(sizes) < size * 12:
+            answer = await stream.answer()
+            sizes.append(sum(len(item.records) for item in answer.partitions))
+        assert max(sizes) <= bytes_max
+        await stream.finish()
+
+
+@on_node()
+async def test_a_batch_above_the_limit_begins_an_answer_of_its_own(node: LiveNode) -> None:
+    await node.client.create("orders", 3)
+    small = await write(node, 1, partition=0)
+    large = await write(node, 1, partition=1, value=b"x" * 1_000)
+    await write(node, 1, partition=2)
     stream = node.client.fetch_stream()
+    options = fetch_pb2.FetchOptions(max_bytes=small * 2)
     starts = [start(at, partition=at) for at in range(3)]
     await stream.say(*starts, credit_bytes=PLENTY, options=options)
-    sizes: list[int] = []
-    while sum(sizes) < size * 12:
-        answer = await stream.answer()
-        sizes.append(sum(len(item.records) for item in answer.partitions))
-    assert max(sizes) <= size * 5
+    sizes = [
+        [len(item.records) for item in answer.partitions]
+        for answer in [await stream.answer() for _ in range(3)]
+    ]
+    assert sizes == [[small], [large], [small]]
     await stream.finish()
 
 

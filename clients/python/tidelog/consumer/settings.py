@@ -31,7 +31,7 @@ class ConsumerKeywords(TypedDict, total=False):
     prefetch_bytes: int | str
     #: What one partition adds to an answer.
     max_partition_fetch_bytes: int | str
-    #: What one answer may hold; a batch that is larger still comes.
+    #: What one answer may hold; a batch that is larger comes alone.
     fetch_max_bytes: int | str
     #: A broker gathers at least so much ...
     fetch_min_bytes: int | str
@@ -61,7 +61,7 @@ class ConsumerSettings:
     auto_offset_reset: str = text("none")
     prefetch_bytes: int = size_bytes(16 * MIB, least=1)
     max_partition_fetch_bytes: int = size_bytes(MIB, least=1)
-    fetch_max_bytes: int = size_bytes(MIB // 2, least=1)
+    fetch_max_bytes: int = size_bytes(MIB, least=1)
     fetch_min_bytes: int = size_bytes(1)
     fetch_max_wait_ms: float = duration_ms(500)
     max_poll_records: int = count(500, least=1, most=LARGEST_SIZE)

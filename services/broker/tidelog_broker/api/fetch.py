@@ -125,7 +125,7 @@ class LongPoll:
             )
             answer.session = item.session
             try:
-                records = self._read(item, answer, left if read_bytes == 0 or left > 0 else 0)
+                records = self._read(item, answer, left, is_first=read_bytes == 0)
             except TidelogError as error:
                 answer.error.CopyFrom(to_wire(error))
                 self._broker.add_leader_hint(
@@ -133,13 +133,20 @@ class LongPoll:
                 )
                 urgent = True
                 continue
-            urgent = urgent or answer.HasField("diverging_epoch")
+            # What is there and does not fit any more comes no sooner for waiting.
+            is_full = not records and read_bytes > 0 and answer.high_watermark > item.fetch_offset
+            urgent = urgent or is_full or answer.HasField("diverging_epoch")
             read_bytes += records
             left -= records
         return response, urgent or read_bytes >= max(1, min(options.min_bytes, bytes_max))
 
     def _read(
-        self, item: fetch_pb2.FetchPartition, answer: fetch_pb2.PartitionRecords, left: int
+        self,
+        item: fetch_pb2.FetchPartition,
+        answer: fetch_pb2.PartitionRecords,
+        left: int,
+        *,
+        is_first: bool,
     ) -> int:
         partition = find_for_fetch(self._broker, self._caller, item)
         partition.check_readable(item.fetch_offset, known_epoch_of(item))
@@ -152,7 +159,9 @@ class LongPoll:
             return 0
         wanted = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
         max_bytes = min(wanted, left)
-        records, _ = partition.read(item.fetch_offset, max_bytes, known_epoch_of(item))
+        records, _ = partition.read(
+            item.fetch_offset, max_bytes, known_epoch_of(item), at_least_one=is_first
+        )
         answer.records = records
         return len(records)
 

@@ -184,7 +184,7 @@ class FetchStream:
         loop = asyncio.get_running_loop()
         while not self._client_done:
             self._changed.clear()
-            filled += self._fill(response, self._response_bytes_max() - filled)
+            filled = self._fill(response, filled)
             if filled >= self._enough_bytes() or self._refusals:
                 break
             if filled and self._credit_bytes <= 0:
@@ -208,29 +208,46 @@ class FetchStream:
         """What is worth an answer: what the client asks for, as far as an answer can hold it."""
         return max(1, min(self._options.min_bytes, self._response_bytes_max()))
 
-    def _fill(self, response: fetch_pb2.FetchStreamResponse, room_bytes: int) -> int:
-        """Reads from ready sessions in turn while there is credit and room; the bytes read."""
-        filled = 0
-        while self._ready and self._credit_bytes > 0 and filled < room_bytes:
+    def _fill(self, response: fetch_pb2.FetchStreamResponse, filled: int) -> int:
+        """Reads from ready sessions in turn while there is credit and room; the bytes there are.
+
+        An answer that the next batch does not fit into counts as full.
+        """
+        bytes_max = self._response_bytes_max()
+        while self._ready and self._credit_bytes > 0 and filled < bytes_max:
             session, _ = self._ready.popitem(last=False)
-            read_bytes = self._read(session, response, room_bytes - filled)
+            read_bytes = self._read(session, response, bytes_max - filled, is_first=not filled)
+            if not read_bytes and session in self._ready:
+                return bytes_max
             filled += read_bytes
             self._credit_bytes -= read_bytes
         return filled
 
     def _read(
-        self, session: FetchSession, response: fetch_pb2.FetchStreamResponse, room_bytes: int
+        self,
+        session: FetchSession,
+        response: fetch_pb2.FetchStreamResponse,
+        room_bytes: int,
+        *,
+        is_first: bool,
     ) -> int:
         partition = session.partition
         max_bytes = min(session.max_bytes, room_bytes, self._credit_bytes)
         try:
-            records, next_offset = partition.read(session.offset, max_bytes, session.known_epoch)
+            records, next_offset = partition.read(
+                session.offset, max_bytes, session.known_epoch, at_least_one=is_first
+            )
         except TidelogError as error:
             self._end(session.number)
             self._refuse(fetch_pb2.PartitionRecords(session=session.number), session.item, error)
             return 0
         if not records:
-            partition.call_on_commit(session)
+            if not is_first and session.offset < partition.core.high_watermark:
+                # Its next batch is too large for the rest of this answer: the next begins with it.
+                self._ready[session] = None
+                self._ready.move_to_end(session, last=False)
+            else:
+                partition.call_on_commit(session)
             return 0
         answer = response.partitions.add(session=session.number)
         fill_watermarks(answer, partition)
