@@ -109,7 +109,15 @@ def test_many_and_columns_have_a_verdict_for_each(tidelog_cluster: InProcessClus
             "keyed": producer.send_columns(
                 "keyed", value=values, key=pa.array(values), timestamp=pa.array(range(5_000))
             ),
+            "named": producer.send_columns(
+                "named",
+                value=pa.array(values),
+                key=values,
+                partition=pa.array([None if n % 7 else 2 for n in range(5_000)], pa.int32()),
+            ),
         }
+        for deliveries in sent.values():
+            deliveries.confirm()
         receipts = {topic: deliveries.result() for topic, deliveries in sent.items()}
     for topic, found in receipts.items():
         logs = [tidelog_cluster.records(topic, partition) for partition in range(3)]
@@ -121,6 +129,9 @@ def test_many_and_columns_have_a_verdict_for_each(tidelog_cluster: InProcessClus
             if topic in {"keys", "keyed"}:
                 assert receipt.partition == partition_of_key(value, 3)
                 assert receipt.timestamp == int(value)
+            if topic == "named":
+                by_key = partition_of_key(value, 3)
+                assert receipt.partition == (by_key if int(value) % 7 else 2)
     assert {receipt.partition for receipt in receipts["one"]} == {1}
 
 

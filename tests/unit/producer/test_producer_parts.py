@@ -263,11 +263,13 @@ def test_many_records_share_one_handle_and_have_a_verdict_each() -> None:
     assert isinstance(verdicts[2], Refused)
     with pytest.raises(Refused):
         deliveries.result()
+    with pytest.raises(Refused):
+        deliveries.confirm()
 
 
 def test_verdicts_come_in_the_order_of_the_call() -> None:
     deliveries = Deliveries(0, [10, 11, 12])
-    deliveries.order = [2, 0, 1]
+    deliveries.order = [[2], range(2)]
     deliveries.add(settled(), 0, 3)
     assert [(r.offset, r.timestamp) for r in deliveries.result()] == [(41, 10), (42, 11), (40, 12)]
 

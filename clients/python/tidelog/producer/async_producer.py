@@ -137,11 +137,12 @@ class AsyncProducer(LoopSends[K, V]):
         key: Any = None,
         timestamp: Any = None,
         headers: Any = None,
-        partition: int | None = None,
+        partition: Any = None,
     ) -> Deliveries:
         """Hands over columns: Arrow arrays, or what Arrow takes; returns one handle for all.
 
-        `timestamp` is a column of milliseconds, one number for all, or None for now.
+        `timestamp` is a column of milliseconds, one number for all, or None for now. `partition`
+        is a column, too, or one number; where it is null a row goes where its key belongs.
         """
         route = await self._prepare(topic)
         columns = ColumnRecords(

@@ -1,11 +1,12 @@
 """`send_columns`: Arrow columns into batches, without an object for each record.
 
-Both producers step through it. A column of keys is split by the partition of each key first; rows
-without keys go to one partition after the other, a batch each.
+Both producers step through it. Rows with keys, or with partitions of their own, are split by the
+partition of each first; rows without go to one partition after the other, a batch each.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from copy import copy
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.errors import InvalidRecord
 from tidelog.producer.delivery import Deliveries
 from tidelog.producer.handing_over import checked, to_milliseconds
-from tidelog.producer.partitioner import BY_KEY, IN_TURN, STICKY
+from tidelog.producer.partitioner import BY_KEY, STICKY
 from tidelog.records.batch import read_header
 from tidelog.records.columns import encode_columns
 
@@ -39,18 +40,25 @@ class ColumnRecords:
         route: TopicRoute,
         settings: ProducerSettings,
         columns: Columns,
-        partition: int | None,
+        partition: Any,
     ) -> None:
         self._accumulator = path._accumulator
         self._partitioner = path._partitioner
         self._settings = settings
         self._route = route
-        self._partition = None if partition is None else checked(partition, route)
         value, key, timestamp, headers = columns
+        if isinstance(partition, int):
+            partition = checked(partition, route)
         if isinstance(timestamp, datetime | int):
             timestamp = to_milliseconds(timestamp)
         self._now_ms = int(path._wall_clock() * 1000)
-        self._columns = {"value": value, "key": key, "timestamp": timestamp, "headers": headers}
+        self._columns = {
+            "value": value,
+            "key": None if key is None else _routing().key_column(key),
+            "timestamp": timestamp,
+            "headers": headers,
+            "partition": partition if not _is_column(partition) else _routing().numbers(partition),
+        }
         self._count = len(value)
         for name, column in self._columns.items():
             if _is_column(column) and len(column) != self._count:
@@ -104,34 +112,34 @@ class ColumnRecords:
         self, window: dict[str, Any], start: int, stop: int
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The rows of a window by the partition they go to."""
-        if self._partition is not None:
-            yield self._partition, window
+        partition, key = window.pop("partition"), window["key"]
+        if isinstance(partition, int):
+            yield partition, window
             return
-        if window["key"] is None and self._partitioner.kind == BY_KEY:
+        if partition is None and key is None and self._partitioner.kind == BY_KEY:
             yield STICKY, window
             return
-        rows_of: dict[int, list[int]] = {}
-        count = len(self._route.slots)
-        for row, key in enumerate(_payloads(window["key"], stop - start)):
-            chosen = self._partitioner.choose(self._route.topic, key, count)
-            if chosen == IN_TURN:
-                chosen = (start + row) % count
-            rows_of.setdefault(chosen, []).append(row)
-        for partition, rows in rows_of.items():
-            self.deliveries.order.extend(start + row for row in rows)
-            yield partition, {name: _chosen(column, rows) for name, column in window.items()}
+        routing = _routing()
+        topic, count = self._route.topic, len(self._route.slots)
+        chosen = routing.chosen_partitions(self._partitioner, topic, count, key, range(start, stop))
+        if partition is not None:
+            chosen = routing.named_partitions(partition, topic, count, chosen)
+        for number, rows in routing.grouped(chosen):
+            if rows is None:
+                self.deliveries.order.append(range(start, stop))
+                yield number, window
+            else:
+                self.deliveries.order.append(rows + start)
+                yield number, {name: _chosen(column, rows) for name, column in window.items()}
+
+
+def _routing() -> Any:
+    """Loaded when it is needed: it needs NumPy, which is not needed to send."""
+    return importlib.import_module("tidelog.producer.column_routing")
 
 
 def _is_column(column: Any) -> bool:
     return column is not None and not isinstance(column, int)
-
-
-def _payloads(keys: Any, count: int) -> Iterator[bytes | None]:
-    if keys is None:
-        yield from [None] * count
-        return
-    for key in keys.to_pylist() if hasattr(keys, "to_pylist") else keys:
-        yield key.encode() if isinstance(key, str) else key
 
 
 def _chosen(column: Any, rows: list[int]) -> Any:
@@ -142,10 +150,10 @@ def _chosen(column: Any, rows: list[int]) -> Any:
 
 def _milliseconds(timestamp: Any) -> Any:
     """A column of timestamps as numbers, for the receipts."""
-    if hasattr(timestamp, "to_pylist"):
+    if hasattr(timestamp, "cast"):
         import pyarrow  # noqa: PLC0415 - only where columns of it are given
 
         if pyarrow.types.is_timestamp(timestamp.type):
-            timestamp = timestamp.cast(pyarrow.timestamp("ms"))
-        return timestamp.cast(pyarrow.int64()).to_pylist()
+            timestamp = timestamp.cast(pyarrow.timestamp("ms"), safe=False)
+        return timestamp.cast(pyarrow.int64()).to_numpy()
     return timestamp

@@ -265,8 +265,8 @@ class Deliveries:
     __slots__ = ("_count", "_parts", "_timestamp_ms", "_timestamps", "order")
 
     def __init__(self, timestamp_ms: i64, timestamps: Any = None) -> None:
-        #: Which record of the call each one is, where they were not taken in their order.
-        self.order: list[int] = []
+        #: Which records of the call were taken, run by run, where not in their order.
+        self.order: list[Any] = []
         self._parts: list[DeliveryPart] = []
         self._count: i64 = 0
         self._timestamp_ms: i64 = timestamp_ms
@@ -297,6 +297,19 @@ class Deliveries:
             part.batch.wait(limit_s)
         return self._verdicts()
 
+    def confirm(self, timeout: float | timedelta | None = None) -> None:
+        """Waits until every record is acknowledged; raises the first error if one is not.
+
+        For millions of records: unlike `result` it makes no receipt for each.
+        """
+        limit_s = seconds(timeout)
+        for part in self._parts:
+            part.batch.wait(limit_s)
+        for part in self._parts:
+            error = part.batch.failure()
+            if error is not None:
+                raise error
+
     def result(self, timeout: float | timedelta | None = None) -> list[Receipt]:
         """The receipts, in order; raises the first error if any record has none."""
         return _receipts(self.verdicts(timeout))
@@ -308,6 +321,7 @@ class Deliveries:
 
     def _verdicts(self) -> list[Receipt | TidelogError]:
         found: list[Receipt | TidelogError] = []
+        order: list[int] = [int(index) for run in self.order for index in run]
         for part in self._parts:
             error = part.batch.failure()
             if error is not None:
@@ -317,12 +331,12 @@ class Deliveries:
                 timestamp: i64 = self._timestamp_ms
                 if self._timestamps is not None:
                     place: i64 = part.start + index
-                    if self.order:
-                        place = self.order[place]
+                    if order:
+                        place = order[place]
                     timestamp = int(self._timestamps[place])
                 found.append(part.batch.receipt(part.first + index, timestamp))
-        if self.order:
-            return [found[place] for place in _inverse(self.order)]
+        if order:
+            return [found[place] for place in _inverse(order)]
         return found
 
     def __repr__(self) -> str:

@@ -30,9 +30,9 @@ class Rows:
     """
 
     def __init__(self, value: Any, *, timestamp: Any, key: Any = None, headers: Any = None) -> None:
-        self.value = _payloads(value, "value")
+        self.value = payload_column(value, "value")
         self.count = len(self.value)
-        self.key = None if key is None else self._as_long(_payloads(key, "key"), "keys")
+        self.key = None if key is None else self._as_long(payload_column(key, "key"), "keys")
         if self.key is not None and self.key.null_count == self.count:
             self.key = None
         self.timestamp = self._timestamps(timestamp)
@@ -91,15 +91,15 @@ def _arrow(column: Any, name: str) -> Any:
         raise InvalidRecord(f"The {name} column is none that Arrow takes", cause=cause) from error
 
 
-def _payloads(column: Any, name: str) -> Any:
+def payload_column(column: Any, name: str) -> Any:
     """Keys or values as one array of large binary."""
     if isinstance(column, pa.ChunkedArray):
-        parts = [_payloads(chunk, name) for chunk in column.chunks]
+        parts = [payload_column(chunk, name) for chunk in column.chunks]
         return pa.concat_arrays([pa.array([], LARGE_BINARY), *parts])
     array = _arrow(column, name)
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return _payloads(array.dictionary_decode(), name)
+        return payload_column(array.dictionary_decode(), name)
     if pa.types.is_null(kind) or len(array) == 0:
         return pa.nulls(len(array), LARGE_BINARY)
     if pa.types.is_fixed_size_binary(kind) or "view" in str(kind):
