@@ -15,6 +15,7 @@ from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 
 if TYPE_CHECKING:
     from tidelog.consumer.fetched import Pushed
+    from tidelog.model import TopicId
 
 
 class FetchedBatch(Generic[Key, Value]):
@@ -35,6 +36,11 @@ class FetchedBatch(Generic[Key, Value]):
     def partition(self) -> int:
         """The number of the partition."""
         return self._pushed.state.name.partition
+
+    @property
+    def topic_id(self) -> TopicId:
+        """The identity of the topic: another one of the same name has another."""
+        return self._pushed.state.topic_id
 
     @property
     def base_offset(self) -> int:

@@ -122,7 +122,9 @@ class ConsumerEngine:
             else:
                 places |= await self._places_of(name, place, only)
         for name in places:
-            view = await self.cluster.topic(name.topic, deadline=self._deadline())
+            view = await self.cluster.topic(
+                name.topic, deadline=self._deadline(), partition=name.partition
+            )
             self.cluster.leader(view, name.partition)
         return places
 

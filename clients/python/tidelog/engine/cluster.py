@@ -119,11 +119,19 @@ class Cluster:
     # ------------------------------------------------------------------ topics
 
     async def topic(
-        self, name: str, *, deadline: float, create_for_produce: bool = False
+        self,
+        name: str,
+        *,
+        deadline: float,
+        create_for_produce: bool = False,
+        partition: int = 0,
     ) -> TopicView:
-        """The topic, from the cache or from a broker; UnknownTopic has the nearest name."""
+        """The topic, from the cache or from a broker; UnknownTopic has the nearest name.
+
+        One that lacks `partition` as it is cached may have grown since: a broker is asked.
+        """
         known = self.view.topic(name)
-        if known is not None:
+        if known is not None and partition < known.partition_count:
             return known
         key = (name, create_for_produce)
         asking = self._asking.get(key)

@@ -139,7 +139,9 @@ class OffsetQuestions:
         deadline: float,
         pinned: Mapping[str, TopicId],
     ) -> tuple[str, offsets_pb2.ListOffsetsPartition]:
-        topic = await self._cluster.topic(partition.topic, deadline=deadline)
+        topic = await self._cluster.topic(
+            partition.topic, deadline=deadline, partition=partition.partition
+        )
         if pinned.get(topic.name, topic.topic_id) != topic.topic_id:
             raise recreated(topic.name)
         leader = self._cluster.leader(topic, partition.partition)
