@@ -11,10 +11,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.measuring import Row, row, with_ratio
 from tidelog.model import PartitionId, TopicId
@@ -36,6 +36,26 @@ _MEBIBYTE = 1 << 20
 _COMMIT_SECONDS = 0.7
 
 
+class _Load(NamedTuple):
+    """What producers keep waiting at any time."""
+
+    partitions: int
+    size: int
+    in_flight: int
+
+    def __str__(self) -> str:
+        partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
+        return f"{partitions}, {self.in_flight} batches of {self.size:,} B waiting on each"
+
+
+_LOADS = (
+    _Load(1, _MEBIBYTE - 100, 2),
+    _Load(1, 1000, 2),
+    _Load(1, 1000, 32),
+    _Load(100, 10_000, 2),
+)
+
+
 def run(repeat: int) -> list[Row]:
     """Measure everything `repeat` times; medians with the lowest and highest."""
     rows = [
@@ -47,8 +67,8 @@ def run(repeat: int) -> list[Row]:
         row("log append, 1 MiB batches", "MB/s", [_append_rate() for _ in range(repeat)]),
         row("log read, 1 MiB at a time", "MB/s", [_read_rate() for _ in range(repeat)]),
     ]
-    for partitions, size in ((1, 1000), (1, _MEBIBYTE - 100), (100, 10_000)):
-        rows += _commit_rows(partitions, size, repeat)
+    for load in _LOADS:
+        rows += _commit_rows(load, repeat)
     rows += _start_rows(repeat)
     return rows
 
@@ -126,38 +146,40 @@ def _read_rate() -> float:
         return read / (time.perf_counter() - begin) / 1e6
 
 
-def _commit_rows(partitions: int, size: int, repeat: int) -> list[Row]:
+def _commit_rows(load: _Load, repeat: int) -> list[Row]:
     """Bytes a second that are durable, by group commit and by the barest loop that could be.
 
-    The loop writes as many bytes a sync as the group commit had in its rounds; the group commit
-    has two requests of each partition waiting at any time.
+    The loop writes as many bytes a sync as the group commit had in its rounds, to as many files
+    and with as many threads to sync them. For many partitions a second loop puts the same bytes
+    into one file: what a journal of all data would cost.
     """
-    ours, bare, cached = [], [], []
+    ours, bare, single, cached = [], [], [], []
     for _ in range(repeat):
-        rate, bytes_a_sync = asyncio.run(_group_commit_rate(partitions, size, FlushPolicy.COMMIT))
+        rate, bytes_a_sync = asyncio.run(_group_commit_rate(load))
         ours.append(rate)
-        bare.append(_bare_rate(bytes_a_sync))
-        cached.append(asyncio.run(_group_commit_rate(partitions, size, FlushPolicy.OS))[0])
-    what = f"{partitions} partitions, {size:,} B batches"
-    bare_name = f"append + fdatasync loop, {what}"
-    cached_name = f"flush.policy=os, {what}"
+        bare.append(_bare_rate(bytes_a_sync, load.partitions))
+        if load.partitions > 1:
+            single.append(_bare_rate(bytes_a_sync, 1))
+        cached.append(_cached_rate(load))
     smaller = [min(pair) for pair in zip(bare, cached, strict=True)]
-    commit = row(f"flush.policy=commit, {what}", "MB/s", ours)
-    return [
-        with_ratio(commit, f"the smaller of loop and os, {what}", ours, smaller),
-        row(bare_name, "MB/s", bare),
-        row(cached_name, "MB/s", cached),
+    commit = row(f"flush.policy=commit, {load}", "MB/s", ours)
+    rows = [
+        with_ratio(commit, f"the smaller of loop and os, {load}", ours, smaller),
+        row(f"append + fdatasync loop, {load}", "MB/s", bare),
+        row(f"flush.policy=os, {load}", "MB/s", cached),
     ]
+    if single:
+        rows.append(row(f"append + fdatasync loop into one file, {load}", "MB/s", single))
+    return rows
 
 
 class _Producers:
-    """Two batches of each partition in flight: the next is appended when one is acknowledged."""
+    """Some batches of each partition in flight: the next is appended when one is acknowledged."""
 
-    def __init__(self, directory: DataDirectory, partitions: int, size: int) -> None:
-        self.logs = _logs(directory, partitions)
-        self.content = _batch(size)
+    def __init__(self, directory: DataDirectory, load: _Load) -> None:
+        self.logs = _logs(directory, load.partitions)
+        self.content = _batch(load.size)
         self.header = read_header(self.content)
-        self.rounds = 0
         self.acknowledged = 0
         self.begin = 0.0
         self.done = asyncio.Event()
@@ -179,14 +201,14 @@ class _Producers:
             self.send(log)
 
 
-async def _group_commit_rate(
-    partitions: int, size: int, policy: FlushPolicy
-) -> tuple[float, float]:
+async def _group_commit_rate(load: _Load) -> tuple[float, float]:
     """(MB/s, bytes a round)."""
     loop = asyncio.get_running_loop()
-    with _directory(policy) as directory, ThreadPoolExecutor(SYNC_THREADS) as pool:
-        producers = _Producers(directory, partitions, size)
-        rounds = 0
+    with (
+        _directory(FlushPolicy.COMMIT) as directory,
+        ThreadPoolExecutor(SYNC_THREADS) as pool,
+    ):
+        producers = _Producers(directory, load)
 
         def in_pool(job: Callable[[], list[OSError | None]]) -> Any:
             return loop.run_in_executor(pool, job)
@@ -198,8 +220,8 @@ async def _group_commit_rate(
         runner = asyncio.create_task(commit.run())
         producers.begin = time.perf_counter()
         for log in producers.logs:
-            producers.send(log)
-            producers.send(log)
+            for _ in range(load.in_flight):
+                producers.send(log)
         await producers.done.wait()
         seconds = time.perf_counter() - producers.begin
         rounds = commit.rounds
@@ -209,23 +231,50 @@ async def _group_commit_rate(
         return total / seconds / 1e6, total / max(rounds, 1)
 
 
+def _cached_rate(load: _Load) -> float:
+    """MB/s of the same appends where nobody waits for the disk."""
+    with _directory(FlushPolicy.OS) as directory:
+        logs, content = _logs(directory, load.partitions), _batch(load.size)
+        header = read_header(content)
+        appended = 0
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < _COMMIT_SECONDS:
+            for log in logs:
+                log.append(content, header, leader_epoch=0, now_ms=1)
+            appended += len(logs)
+        return appended * len(content) / (time.perf_counter() - begin) / 1e6
+
+
 def _fault(log: Log, error: OSError) -> None:
     raise RuntimeError(f"{log}: {error}")
 
 
-def _bare_rate(bytes_a_sync: float) -> float:
+def _bare_rate(bytes_a_sync: float, files: int) -> float:
     root = tempfile.mkdtemp(prefix="tidelog-bench-", dir=os.environ.get("TIDELOG_BENCH_DIR"))
-    content = os.urandom(max(int(bytes_a_sync), 1))
-    descriptor = os.open(f"{root}/file", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    content = os.urandom(max(int(bytes_a_sync / files), 1))
+    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
+    descriptors = [os.open(f"{root}/{number}", flags) for number in range(files)]
+    threads = min(SYNC_THREADS, files)
     written = 0
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < _COMMIT_SECONDS:
-        written += os.write(descriptor, content)
-        os.fdatasync(descriptor)
-    seconds = time.perf_counter() - begin
-    os.close(descriptor)
+    with ThreadPoolExecutor(threads) as pool:
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < _COMMIT_SECONDS:
+            for descriptor in descriptors:
+                written += os.write(descriptor, content)
+            if files == 1:
+                os.fdatasync(descriptors[0])
+            else:
+                list(pool.map(_sync_all, (descriptors[at::threads] for at in range(threads))))
+        seconds = time.perf_counter() - begin
+    for descriptor in descriptors:
+        os.close(descriptor)
     shutil.rmtree(root)
     return written / seconds / 1e6
+
+
+def _sync_all(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.fdatasync(descriptor)
 
 
 def _start_rows(repeat: int) -> list[Row]:

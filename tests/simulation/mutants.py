@@ -44,7 +44,8 @@ def _acknowledged_on_append() -> contextlib.AbstractContextManager[Any]:
 
 def _watermark_moves_on_append() -> contextlib.AbstractContextManager[Any]:
     """What is written counts as durable, whatever the flush policy."""
-    return mock.patch.object(LogState, "acknowledgeable_end", property(lambda log: log.log_end))
+    always = property(lambda log: True, lambda log, value: None)
+    return mock.patch.object(LogState, "is_acknowledged_unsynced", always)
 
 
 def _producers_forgotten_at_restart() -> contextlib.AbstractContextManager[Any]:

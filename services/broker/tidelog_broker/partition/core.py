@@ -26,11 +26,11 @@ class PartitionCore:
     """The state of one partition as its own broker sees it."""
 
     __slots__ = (
-        "_alone",
         "_durable_ends",
         "_in_sync",
         "_min_in_sync",
         "_pending_in_sync",
+        "alone",
         "broker_id",
         "high_watermark",
         "leader_epoch",
@@ -52,7 +52,7 @@ class PartitionCore:
         #: True while this broker leads; kept beside `leader_id` because every batch asks for it.
         self.leads = False
         #: True while no other replica holds the high watermark back.
-        self._alone = False
+        self.alone = False
 
     @property
     def in_sync(self) -> frozenset[BrokerId]:
@@ -88,7 +88,7 @@ class PartitionCore:
         self._settle_alone()
 
     def _settle_alone(self) -> None:
-        self._alone = (
+        self.alone = (
             self.leads
             and self._in_sync == {self.broker_id}
             and not self._pending_in_sync
@@ -99,7 +99,7 @@ class PartitionCore:
         """Gives up leading, until the controller says otherwise (a faulty disk, a shutdown)."""
         self.leader_id = None
         self.leads = False
-        self._alone = False
+        self.alone = False
 
     def check_leader(self, known_epoch: int | None) -> None:
         """Refuses a request that isn't for this leader, or not for this epoch of it."""
@@ -131,7 +131,7 @@ class PartitionCore:
 
     def record_durable(self, replica: BrokerId, end: Offset) -> bool:
         """Notes how far a replica's log is durable; True when the high watermark moved."""
-        if self._alone and replica == self.broker_id:
+        if self.alone and replica == self.broker_id:
             least = end
         else:
             self._durable_ends[replica] = end

@@ -8,7 +8,7 @@ stamped and written before anybody else sees the partition. Nothing is done per 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from tidelog.errors import (
     InvalidTimestamp,
@@ -113,35 +113,42 @@ class Partition:
     def append(
         self, batch: bytes, known_epoch: int | None, *, all_in_sync: bool, now_ms: int
     ) -> Done:
-        """Writes one batch, or finds that it was written before; raises when it is refused."""
-        core = self.core
-        core.check_leader(known_epoch)
+        """Writes one batch, or finds that it was written before; raises when it is refused.
+
+        The words for refusals stand in functions of their own: what every batch passes here is
+        comparisons, since a request may hold a thousand batches.
+        """
+        core, limits, log = self.core, self.limits, self.log
+        if not core.leads or (known_epoch is not None and known_epoch != core.leader_epoch):
+            core.check_leader(known_epoch)
         header = check_batch(batch, exact=True, from_producer=True)
-        stamps = self.limits.log_append_time
-        self._check_allowed(header, now_ms)
-        if all_in_sync:
+        size = header.size
+        if size > limits.max_message_bytes or header.attributes & TRANSACTIONAL_BIT:
+            self._refuse_batch(header)
+        stamps = limits.log_append_time
+        if not stamps and header.max_timestamp > now_ms + limits.timestamp_after_max_ms:
+            self._refuse_timestamp(header, now_ms)
+        if all_in_sync and not core.alone:
             core.check_enough_in_sync()
         if header.producer_id >= 0:
-            known = self.log.check_producer(header)
+            known = log.check_producer(header)
             if isinstance(known, Duplicate):
                 self.counters.duplicates += 1
                 append_time_ms = known.append_timestamp if stamps else NO_TIMESTAMP
                 return Done(known.base_offset, known.last_offset, append_time_ms, True)
         new_header = with_log_append_time(batch, header, now_ms) if stamps else None
-        log = self.log
         base_offset, last_offset = log.append(
             batch, header, leader_epoch=core.leader_epoch, now_ms=now_ms, new_header=new_header
         )
         counters = self.counters
         counters.records_in += header.record_count
-        counters.bytes_in += header.size
+        counters.bytes_in += size
         self._dirty_logs.mark_dirty(log)
-        end = log.acknowledgeable_end
-        if end > core.high_watermark:
-            self.on_durable(Offset(end))
+        if log.is_acknowledged_unsynced:
+            self.on_durable(Offset(last_offset + 1))
         return Done(base_offset, last_offset, now_ms if stamps else NO_TIMESTAMP, False)
 
-    def _check_allowed(self, header: BatchHeader, now_ms: int) -> None:
+    def _refuse_batch(self, header: BatchHeader) -> NoReturn:
         limits = self.limits
         if header.size > limits.max_message_bytes:
             raise MessageTooLarge(
@@ -149,20 +156,18 @@ class Partition:
                 f" max.message.bytes={limits.max_message_bytes}",
                 hint="Send smaller batches, or raise max.message.bytes of the topic",
             )
-        if header.attributes & TRANSACTIONAL_BIT:
-            raise InvalidTransactionState(
-                f"A transactional batch for {self.core.name} was refused: this cluster has no"
-                " transactions yet",
-                hint="Use an idempotent producer without a transactional id",
-            )
-        if limits.log_append_time:
-            return
-        if header.max_timestamp > now_ms + limits.timestamp_after_max_ms:
-            raise InvalidTimestamp(
-                f"A record for {self.core.name} is stamped {header.max_timestamp - now_ms} ms"
-                f" ahead of the broker's clock; message.timestamp.after.max.ms allows"
-                f" {limits.timestamp_after_max_ms}"
-            )
+        raise InvalidTransactionState(
+            f"A transactional batch for {self.core.name} was refused: this cluster has no"
+            " transactions yet",
+            hint="Use an idempotent producer without a transactional id",
+        )
+
+    def _refuse_timestamp(self, header: BatchHeader, now_ms: int) -> NoReturn:
+        raise InvalidTimestamp(
+            f"A record for {self.core.name} is stamped {header.max_timestamp - now_ms} ms"
+            f" ahead of the broker's clock; message.timestamp.after.max.ms allows"
+            f" {self.limits.timestamp_after_max_ms}"
+        )
 
     def wait_for_commit(self, end: Offset, pending: PendingProduce, index: int) -> None:
         """Parks a produce until everything below `end`, above the watermark, is committed."""
@@ -173,8 +178,10 @@ class Partition:
         core = self.core
         if core.record_durable(core.broker_id, end):
             self.log.high_watermark = core.high_watermark
-            self._commits.release(core.high_watermark)
-            self._wake_readers()
+            if self._commits:
+                self._commits.release(core.high_watermark)
+            if self._readers:
+                self._wake_readers()
 
     # ------------------------------------------------------------------ reading
 
@@ -230,10 +237,9 @@ class Partition:
         self._readers.pop(reader, None)
 
     def _wake_readers(self) -> None:
-        if self._readers:
-            readers, self._readers = self._readers, {}
-            for reader in readers:
-                reader.on_commit()
+        readers, self._readers = self._readers, {}
+        for reader in readers:
+            reader.on_commit()
 
     # ------------------------------------------------------------------ ending
 

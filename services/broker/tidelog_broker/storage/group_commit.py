@@ -47,7 +47,7 @@ class GroupCommit:
         on_durable: Callable[[Log, int], None],
         on_fault: Callable[[Log, OSError], None],
     ) -> None:
-        """`on_durable(log, end)`: on this disk's part everything below `end` may be acknowledged.
+        """`on_durable(log, end)`: under `commit`, everything below `end` may be acknowledged now.
 
         `on_fault(log, error)`: a sync failed, the log is FAULTY. Both are called on the loop.
         """
@@ -59,7 +59,6 @@ class GroupCommit:
         self._on_durable = on_durable
         self._on_fault = on_fault
         self._dirty: dict[Log, None] = {}
-        self._announced: dict[Log, None] = {}
         self._pending_ends: dict[Log, int] = {}
         self._journalled_at = 0.0
         self._wakeup = asyncio.Event()
@@ -73,23 +72,14 @@ class GroupCommit:
         return disk if isinstance(disk, WholeVolumeSync) and disk.owns_volume() else None
 
     def mark_dirty(self, log: Log) -> None:
-        """The log was appended to. Called right after the append; `on_durable` follows."""
-        if self._policy is FlushPolicy.COMMIT:
-            self._dirty[log] = None
-            self._wakeup.set()
-            return
-        if self._policy is FlushPolicy.INTERVAL or log.has_closed_unsynced:
-            self._dirty[log] = None
-            self._wakeup.set()
-        if not self._announced:
-            asyncio.get_running_loop().call_soon(self._announce)
-        self._announced[log] = None
+        """The log was appended to; called right after that. Under `commit`, `on_durable` follows.
 
-    def _announce(self) -> None:
-        """Without waiting for a sync, what was appended may be acknowledged."""
-        announced, self._announced = self._announced, {}
-        for log in announced:
-            self._on_durable(log, log.acknowledgeable_end)
+        Under the other policies what was appended counts at once, and whoever appends knows that.
+        """
+        if self._policy is FlushPolicy.OS and not log.has_closed_unsynced:
+            return
+        self._dirty[log] = None
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Commit until cancelled; `drain` first to stop without leaving anything undone."""

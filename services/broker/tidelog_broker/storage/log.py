@@ -61,19 +61,21 @@ class Log(LogState):
         `new_header` replaces the batch's first 61 bytes (log append time). Nothing was written
         when this raises: DiskFull, StorageError, MessageTooLarge.
         """
-        if 12 + header.batch_length > self.config.max_message_bytes:
+        size = header.size
+        if size > self.config.max_message_bytes:
             raise MessageTooLarge(
-                f"A batch of {header.size} bytes is above max.message.bytes of {self.topic} "
+                f"A batch of {size} bytes is above max.message.bytes of {self.topic} "
                 f"({self.config.max_message_bytes})"
             )
+        if len(batch) != size:
+            raise CorruptMessage(f"{len(batch)} bytes are not the batch of {size} bytes")
         base_offset = self.log_end
         prefix = assigned_prefix(header, base_offset, leader_epoch)
-        if new_header is None:
-            parts: tuple[Buffer, ...] = (prefix, memoryview(batch)[16:])
-        else:
+        parts: tuple[Buffer, ...]
+        if new_header is not None:
             parts = (prefix, memoryview(new_header)[16:], memoryview(batch)[61:])
-        if len(batch) != 12 + header.batch_length:
-            raise CorruptMessage(f"{len(batch)} bytes are not the batch of {header.size} bytes")
+        else:
+            parts = (prefix, memoryview(batch)[16:])
         return self._append(parts, header, base_offset, leader_epoch, now_ms)
 
     def append_replicated(self, batch: Buffer, header: BatchHeader, *, now_ms: int) -> Appended:

@@ -51,6 +51,7 @@ class LogState:
         "evidence_intact",
         "fault",
         "high_watermark",
+        "is_acknowledged_unsynced",
         "journal_key",
         "latest_epoch",
         "log_end",
@@ -84,6 +85,8 @@ class LogState:
         self.high_watermark = 0
         self.size_bytes = 0
         self.latest_epoch = -1
+        #: Whether an append may be acknowledged before any sync: only `commit` waits for one.
+        self.is_acknowledged_unsynced = volume.config.flush_policy is not FlushPolicy.COMMIT
         #: Why the log takes no more writes; None while all is well.
         self.fault: str | None = None
         #: False when recovery missed something that was known to be durable.
@@ -98,9 +101,7 @@ class LogState:
 
         `commit` waits for durability; `interval` and `os` do not.
         """
-        if self._volume.config.flush_policy is FlushPolicy.COMMIT:
-            return self.durable_end
-        return self.log_end
+        return self.log_end if self.is_acknowledged_unsynced else self.durable_end
 
     @property
     def damaged_ranges(self) -> list[DamagedRange]:

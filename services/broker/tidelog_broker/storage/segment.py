@@ -119,7 +119,12 @@ class Segment:
 
     def append(self, parts: Sequence[Buffer]) -> int:
         """Write one batch; the position where it begins."""
-        file = self.file()
+        slot = self._open_file
+        if slot is None or slot.file is None:
+            slot = self.slot()
+        slot.used = True
+        file = slot.file
+        assert file is not None
         position = file.append(parts)
         self._size = file.size
         return position
