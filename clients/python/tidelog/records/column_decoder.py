@@ -85,17 +85,16 @@ class Block:
         ends = np.cumsum(counts)
         rising = offset[1:] > offset[:-1]
         rising[ends[:-1] - 1] = True  # from one batch to the next the deltas begin anew
-        lowest, highest = offset[ends - counts], offset[ends - 1]
-        last_delta = [header.last_offset_delta for header in headers]
-        if lowest.min() < 0 or np.any(highest > last_delta) or not rising.all():
+        within = np.all(offset[ends - 1] <= [header.last_offset_delta for header in headers])
+        if not within or offset[ends - counts].min() < 0 or not rising.all():
             raise CorruptMessage("the offset of a record does not follow the one before it")
         appended = [header.attributes & LOG_APPEND_TIME_BIT != 0 for header in headers]
         bases = [
             header.max_timestamp if stamped else header.base_timestamp
             for header, stamped in zip(headers, appended, strict=True)
         ]
-        self.append_time = np.repeat(appended, counts) if any(appended) else None
-        if self.append_time is not None:
+        if any(appended):
+            self.append_time = np.repeat(appended, counts)
             timestamp[self.append_time] = 0
         if len(headers) == 1:
             offset += headers[0].base_offset
@@ -209,7 +208,8 @@ def _record_starts(body: BatchBody) -> Iterator[range | Numbers]:
 
 
 def _timestamps(milliseconds: Numbers) -> Any:
-    if np.any(np.abs(milliseconds) > _LARGEST_TIMESTAMP_MS):
+    lowest, highest = milliseconds.min(initial=0), milliseconds.max(initial=0)
+    if max(-int(lowest), int(highest)) > _LARGEST_TIMESTAMP_MS:
         raise CorruptMessage("a timestamp lies beyond what microseconds can say")
     return pa.array(milliseconds * 1000).view(SCHEMA.field("timestamp").type)
 
