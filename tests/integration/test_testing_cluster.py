@@ -165,6 +165,15 @@ def test_a_connection_made_as_the_relay_stops_is_ended(turns: int) -> None:
             assert connection.recv(1) == b""
 
 
+def test_the_relay_lets_no_small_answer_wait(tidelog_cluster: InProcessCluster) -> None:
+    """Nagle's algorithm would hold each back for a twenty-fifth of a second."""
+    relay = tidelog_cluster._started_relay()
+    with socket.create_connection((relay.host, relay.port)):
+        eventually(lambda: list(relay._passing.values()), waiting_for="the connection")
+        (connection,) = relay._passing.values()
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_an_unknown_topic_is_named(tidelog_cluster: InProcessCluster) -> None:
     produce(tidelog_cluster, "orders", b"one")
     with pytest.raises(UnknownTopic, match="'orders'"):

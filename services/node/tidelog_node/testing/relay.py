@@ -81,6 +81,8 @@ class Relay:
         loop = asyncio.get_running_loop()
         while True:
             connection, _ = await loop.sock_accept(listening)
+            # asyncio does so by itself only for the sockets that it made: small answers would wait.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = asyncio.create_task(self._pass_on(connection), name="tidelog-relay-connection")
             self._passing[task] = connection
             task.add_done_callback(self._passing.pop)
