@@ -30,13 +30,6 @@ CLIENT_VERB: Final = re.compile(
 )
 TEST_FUNCTION: Final = re.compile(r"^(?:async )?def test_", re.MULTILINE)
 FENCED: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What grpc.aio logs now and then where one loop of a process has ended and another runs: the
-#: last event of an ended call finds its loop closed. Harmless, and not ours to mend.
-GRPC_AFTER_THE_LOOP: Final = re.compile(
-    r"^Exception in callback PollerCompletionQueue\._handle_events.*?"
-    r"^RuntimeError: Event loop is closed\n",
-    re.MULTILINE | re.DOTALL,
-)
 READER: Final = Path(__file__).with_name("reader.py")
 
 
@@ -91,8 +84,7 @@ class Page:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _, said = self._reader.communicate()
-        logged = GRPC_AFTER_THE_LOOP.sub("", said)
+        _, logged = self._reader.communicate()
         if error is None:
             assert (self._reader.returncode, logged) == (0, ""), f"{self._document}: {logged}"
 

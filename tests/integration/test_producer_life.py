@@ -328,30 +328,6 @@ def test_many_threads_share_a_producer(tidelog_cluster: InProcessCluster) -> Non
         assert [log[offset] for offset in offsets] == [b"%d-%d" % (number, i) for i in range(2_000)]
 
 
-def test_nothing_is_left_after_many_opens(tidelog_cluster: InProcessCluster) -> None:
-    async def open_async() -> None:
-        async with AsyncProducer(tidelog_cluster.address) as producer:
-            await producer.send("orders", b"x")
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    def open_both() -> tuple[int, int]:
-        with Producer(tidelog_cluster.address) as producer:
-            producer.send("orders", b"x")
-        asyncio.run(open_async())
-        names = [thread.name for thread in threading.enumerate()]
-        # The node's own threads come as they are needed, and stay.
-        mine = [name for name in names if not name.startswith("tidelog-sync")]
-        return len(mine), len(os.listdir("/proc/self/fd"))
-
-    for _ in range(3):
-        before = open_both()
-    for _ in range(30):
-        after = open_both()
-    assert after[0] <= before[0]
-    # One left by each of the thirty would be thirty; gRPC's own come and go by a few.
-    assert after[1] <= before[1] + 10
-
-
 def test_closing_twice_is_no_error_and_nothing_is_taken_after(
     tidelog_cluster: InProcessCluster,
 ) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import grpc.aio
 
 from tidelog.channel import ChannelFactory
+from tidelog.quiet_channel import QuietChannel
 
 #: As large as what a broker takes (socket.request.max.bytes), and above what one answers with.
 DEFAULT_MESSAGE_BYTES_MAX = 100 * 1024 * 1024
@@ -51,6 +52,6 @@ def grpc_channel_factory(options: ChannelOptions | None = None) -> ChannelFactor
     arguments = (options or ChannelOptions()).arguments()
 
     def channel(address: str, /) -> grpc.aio.Channel:
-        return grpc.aio.insecure_channel(address, options=arguments)
+        return QuietChannel(grpc.aio.insecure_channel(address, options=arguments))
 
     return channel

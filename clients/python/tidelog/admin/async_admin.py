@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
-import grpc
-
 from tidelog.admin import messages
 from tidelog.admin.descriptions import (
     Assignment,
@@ -30,7 +28,7 @@ from tidelog.admin.offsets import OffsetListing
 from tidelog.admin.record_deletion import RecordDeletion
 from tidelog.admin.settings import AdminKeywords, AdminSettings
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import translated
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP, Cluster
 from tidelog.engine.connections import Connection
 from tidelog.engine.offsets import Found
@@ -331,10 +329,8 @@ class AsyncAdmin:
                 f"There is no broker {broker_id}", hint=f"The brokers that live are {alive}"
             )
         connection = await self._cluster.connections.get(known[broker_id])
-        try:
+        with translated(connection.address):
             return await ask(connection)
-        except grpc.aio.AioRpcError as failure:
-            raise error_of_call(failure, connection.address) from failure
 
     async def _change(
         self, ask: Callable[[Connection, float], Awaitable[Answer]]
@@ -350,12 +346,12 @@ class AsyncAdmin:
             connection = await self._cluster.any_broker()
             limit_s = min(self._cluster.request_timeout_s, max(0.001, deadline - loop.time()))
             try:
-                return await ask(connection, limit_s)
-            except grpc.aio.AioRpcError as failure:
-                error = error_of_call(failure, connection.address)
+                with translated(connection.address):
+                    return await ask(connection, limit_s)
+            except TidelogError as error:
                 lost = lost or isinstance(error, BrokerUnreachable) or error.outcome_unknown
-                await self._cluster.connections.drop(connection)
-                raise error from failure
+                self._cluster.connections.drop(connection)
+                raise
 
         answer = await self._cluster.retrying(attempt, deadline)
         return answer, lost

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import grpc
-
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import translated
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidRequest, LeaderNotAvailable, TidelogError
@@ -76,13 +74,10 @@ class RecordDeletion:
         view = self._cluster.view
         try:
             connection = await self._cluster.connections.get(address)
-            answer = await connection.admin.DeleteRecords(
-                request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
-            )
-        except grpc.aio.AioRpcError as failure:
-            for item in request.partitions:
-                view.mark_stale(item.topic)
-            return error_of_call(failure, address)
+            with translated(address):
+                answer = await connection.admin.DeleteRecords(
+                    request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
+                )
         except TidelogError as failure:
             for item in request.partitions:
                 view.mark_stale(item.topic)

@@ -18,6 +18,7 @@ from tidelog.consumer.leader_stream import LeaderStream
 from tidelog.consumer.offsets import OffsetLookup
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.engine.cluster import Cluster
+from tidelog.engine.connections import Connection
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import TidelogError
 from tidelog.wire.v1 import common_pb2, fetch_pb2
@@ -172,14 +173,14 @@ class Fetcher:
         return stream
 
     async def _carry(self, stream: LeaderStream) -> None:
+        """Has a stream run to its end. All that follows happens at once: nobody may find a stream
+        that has ended, and say to it what would be lost.
+        """
         address = stream.address
+        connection: Connection | None = None
         try:
             connection = await self._cluster.connections.get(address)
-            try:
-                await stream.run(connection, self._on_response)
-            finally:
-                if not self._is_closing():
-                    await self._cluster.connections.drop(connection)
+            await stream.run(connection, self._on_response)
         except TidelogError as failure:
             self._warn("reading from %s is interrupted: %s", address, str(failure))
             now = asyncio.get_running_loop().time()
@@ -187,6 +188,8 @@ class Fetcher:
         finally:
             del self._streams[address]
             self._credit.leave(address)
+            if connection is not None and not self._is_closing():
+                self._cluster.connections.drop(connection)
         self.changed()
 
     def _is_closing(self) -> bool:

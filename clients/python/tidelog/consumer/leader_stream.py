@@ -1,8 +1,8 @@
 """One fetch stream: what is said to a leader, and what it pushes.
 
 The fetcher opens one for each leader. What is to be said gathers until the stream takes it, so that
-many small wishes are one message. Invariant: `run` ends only by an error, or by being cancelled;
-nothing it started outlives it.
+many small wishes are one message. Invariant: `run` ends only by an error of Tidelog's, or by being
+cancelled; it waits for nothing after the stream's end, so that nothing is said to a stream in vain.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 
-import grpc
-
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import translated
 from tidelog.engine.connections import Connection
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import BrokerUnreachable, TidelogError
@@ -29,6 +27,8 @@ class LeaderStream:
         self._next = fetch_pb2.FetchStreamRequest(options=options)
         self._changed = asyncio.Event()
         self._is_over = False
+        #: Why the broker ends the stream, in its own words.
+        self._reason: TidelogError | None = None
 
     def grant(self, credit_bytes: int) -> None:
         """Lets the leader push so many bytes more."""
@@ -56,20 +56,28 @@ class LeaderStream:
 
     async def run(self, connection: Connection, on_response: OnResponse) -> None:
         """Passes on what is pushed, until the stream breaks."""
+        try:
+            with translated(self.address):
+                await self._listen(connection, on_response)
+        except TidelogError as failure:
+            if self._reason is None:
+                raise
+            raise self._reason from failure
+        # A broker that gives a reason ends the stream behind it: it was waited for, so that
+        # the broker's last word doesn't meet a cancelled call.
+        raise self._reason or BrokerUnreachable(
+            f"The broker at {self.address} has ended the stream"
+        )
+
+    async def _listen(self, connection: Connection, on_response: OnResponse) -> None:
         call = connection.broker.FetchStream(self._requests(), metadata=connection.metadata)
-        reason: TidelogError | None = None
         try:
             async for response in call:
                 if response.HasField("error"):
-                    reason = error_of(response.error)
+                    self._reason = error_of(response.error)
                 else:
                     on_response(self.address, response)
-        except grpc.aio.AioRpcError as failure:
-            raise reason or error_of_call(failure, self.address) from failure
         finally:
             self._is_over = True
             self._changed.set()
             call.cancel()
-        # A broker that gives a reason ends the stream behind it: it was waited for, so that
-        # the broker's last word doesn't meet a cancelled call.
-        raise reason or BrokerUnreachable(f"The broker at {self.address} has ended the stream")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import grpc
@@ -19,6 +22,38 @@ from tidelog.wire.v1 import common_pb2
 
 #: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
 ERROR_KEY: Final = "tidelog-error-bin"
+
+
+@contextmanager
+def translated(address: str) -> Iterator[None]:
+    """Around a call to a broker: whatever it fails with becomes an error of Tidelog's.
+
+    A call whose channel is closed meanwhile ends as if its own task had been cancelled. If nobody
+    has cancelled the task, that is a lost connection like any other, and its user tries again.
+    """
+    try:
+        yield
+    except grpc.aio.AioRpcError as failure:
+        raise error_of_call(failure, address) from failure
+    except grpc.aio.UsageError as failure:
+        raise _closed_meanwhile(address) from failure
+    except asyncio.CancelledError:
+        if is_being_cancelled():
+            raise
+        raise _closed_meanwhile(address) from None
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody cancels the running task. Apart, so that no frame above holds the task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _closed_meanwhile(address: str) -> BrokerUnreachable:
+    return BrokerUnreachable(
+        f"The connection to the broker at {address} was closed during the call",
+        hint="Another call has found it broken; a new one is made for the next call",
+    )
 
 
 def error_of_call(failure: grpc.aio.AioRpcError, address: str) -> TidelogError:

@@ -11,13 +11,17 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-import grpc
-
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import is_being_cancelled, translated
 from tidelog.engine.cluster_view import ClientClusterView, Leader, TopicView
 from tidelog.engine.connections import Connection, Connections
-from tidelog.errors import BrokerUnreachable, InvalidPartitions, LeaderNotAvailable, TidelogError
+from tidelog.errors import (
+    BrokerUnreachable,
+    ClientClosed,
+    InvalidPartitions,
+    LeaderNotAvailable,
+    TidelogError,
+)
 from tidelog.wire.v1 import metadata_pb2
 
 Answer = TypeVar("Answer")
@@ -91,11 +95,11 @@ class Cluster:
         """One call to any broker, its failure translated."""
         connection = await self.any_broker()
         try:
-            return await ask(connection)
-        except grpc.aio.AioRpcError as failure:
-            if failure.code() == grpc.StatusCode.UNAVAILABLE:
-                self._last_good = None
-            raise error_of_call(failure, connection.address) from failure
+            with translated(connection.address):
+                return await ask(connection)
+        except BrokerUnreachable:
+            self._last_good = None
+            raise
 
     async def retrying(self, attempt: Callable[[], Awaitable[Answer]], deadline: float) -> Answer:
         """Repeats an idempotent question while it fails for passing reasons, until the deadline."""
@@ -144,6 +148,10 @@ class Cluster:
             asking.add_done_callback(lambda _: self._asking.pop(key, None))
         try:
             return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            raise ClientClosed("The client was closed", hint="Make a new one") from None
         finally:
             del asking  # as in `Connections.get`
 

@@ -2,7 +2,7 @@
 
 Producer, consumer and admin ask here for the broker at an address; the first who asks waits for
 the handshake, the others join. A connection that failed is dropped, so that the next one who asks
-tries anew. Runs on one event loop and nothing else.
+tries anew. Runs on one event loop; after `close` nothing of any connection is left there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import is_being_cancelled, translated
 from tidelog.engine.wire_errors import error_of
-from tidelog.errors import BrokerUnreachable
+from tidelog.errors import BrokerUnreachable, ClientClosed
 from tidelog.version import __version__
 from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, handshake_pb2
 
@@ -56,9 +56,14 @@ class Connections:
         self._client_id = client_id
         self._request_timeout_s = request_timeout_s
         self._opening: dict[str, asyncio.Task[Connection]] = {}
+        #: Channels that were dropped and end by and by; only `close` waits for them.
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def get(self, address: str) -> Connection:
         """The connection to this address; BrokerUnreachable or UnsupportedVersion say why not."""
+        if self._is_closed:
+            raise _closed_error()
         opening = self._opening.get(address)
         if opening is None or (opening.done() and _failed(opening)):
             opening = asyncio.get_running_loop().create_task(
@@ -67,21 +72,33 @@ class Connections:
             self._opening[address] = opening
         try:
             return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            raise _closed_error() from None
         finally:
             # A failure's traceback holds this frame: without the task there is no cycle, and so
             # no channel that waits for the collector.
             del opening
 
-    async def drop(self, connection: Connection) -> None:
-        """The connection is of no use any more: whoever asks next gets a new one."""
+    def drop(self, connection: Connection) -> None:
+        """The connection is of no use any more: whoever asks next gets a new one.
+
+        Returns at once: what was said to the broker meanwhile must not wait for gRPC's last words.
+        """
         opening = self._opening.get(connection.address)
         opened = opening is not None and opening.done() and not _failed(opening)
         if opening is not None and opened and opening.result() is connection:
             del self._opening[connection.address]
-        await connection.channel.close()
+        ending = asyncio.get_running_loop().create_task(
+            connection.channel.close(), name=f"tidelog-drop-{connection.address}"
+        )
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
         """Closes every channel; calls on them end."""
+        self._is_closed = True
         opening, self._opening = self._opening, {}
         for task in opening.values():
             task.cancel()
@@ -89,6 +106,7 @@ class Connections:
         for result in done:
             if isinstance(result, Connection):
                 await result.channel.close()
+        await asyncio.gather(*self._ending)
 
     async def _open(self, address: str) -> Connection:
         channel = self._channel_factory(address)
@@ -110,12 +128,11 @@ class Connections:
             dialled_address=connection.address,
         )
         try:
-            # Without the protocol's version: what versions there are is what is asked here.
-            answer = await connection.broker.Handshake(
-                request, timeout=self._request_timeout_s, metadata=connection.metadata[:1]
-            )
-        except grpc.aio.AioRpcError as failure:
-            raise error_of_call(failure, connection.address) from failure
+            with translated(connection.address):
+                # Without the protocol's version: what versions there are is what is asked here.
+                answer = await connection.broker.Handshake(
+                    request, timeout=self._request_timeout_s, metadata=connection.metadata[:1]
+                )
         except ValueError as failure:
             raise BrokerUnreachable(
                 f"{connection.address!r} is no address", cause=str(failure), hint="Use host:port"
@@ -123,6 +140,10 @@ class Connections:
         if answer.HasField("error"):
             raise error_of(answer.error)
         return answer
+
+
+def _closed_error() -> ClientClosed:
+    return ClientClosed("The client was closed", hint="Make a new one")
 
 
 def _failed(opening: asyncio.Task[Connection]) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
@@ -64,6 +65,8 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout_s)
+        except CancelledError:
+            raise ClientClosed(f"{self._name} was closed during the call") from None
         except BaseException:
             future.cancel()
             raise

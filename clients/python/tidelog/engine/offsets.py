@@ -11,9 +11,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import grpc
-
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import translated
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.record_times import exact
 from tidelog.engine.topic_identity import recreated
@@ -164,9 +162,7 @@ class OffsetQuestions:
         request = offsets_pb2.ListOffsetsRequest(
             isolation_level=self._isolation_level, partitions=items
         )
-        try:
+        with translated(address):
             return await connection.broker.ListOffsets(
                 request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
             )
-        except grpc.aio.AioRpcError as failure:
-            raise error_of_call(failure, address) from failure

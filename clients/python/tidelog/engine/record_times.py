@@ -7,9 +7,7 @@ found one, from the named batch on, is as late as what was asked for.
 
 from __future__ import annotations
 
-import grpc
-
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import translated
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.cluster_view import TopicView
 from tidelog.engine.wire_errors import error_of
@@ -56,12 +54,10 @@ async def _batch_at(
     )
     assert leader.address is not None
     connection = await cluster.connections.get(leader.address)
-    try:
+    with translated(leader.address):
         answer = await connection.broker.Fetch(
             request, timeout=cluster.request_timeout_s, metadata=connection.metadata
         )
-    except grpc.aio.AioRpcError as failure:
-        raise error_of_call(failure, leader.address) from failure
     (found,) = answer.partitions
     if found.HasField("error"):
         error = error_of(found.error)

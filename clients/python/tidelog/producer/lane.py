@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import grpc
 from grpc.aio import EOF
 
-from tidelog.engine.calls import error_of_call
+from tidelog.engine.calls import error_of_call, is_being_cancelled
 from tidelog.errors import BrokerUnreachable, OutcomeUnknown, RequestTimedOut, TidelogError
 from tidelog.wire.v1 import produce_pb2
 
@@ -138,7 +138,7 @@ class BrokerLane:
         try:
             error = await self._serve(connection)
         except asyncio.CancelledError:
-            if _is_being_cancelled():
+            if is_being_cancelled():
                 raise
             # Only the call was cancelled: the watchdog has given its requests up.
             error = OutcomeUnknown(f"The stream to the broker at {self.address} was given up")
@@ -149,7 +149,7 @@ class BrokerLane:
                 f"The stream to the broker at {self.address} has ended", cause=str(failure)
             )
         if isinstance(error, BrokerUnreachable):
-            await self._connections.drop(connection)
+            self._connections.drop(connection)
         return error
 
     async def _serve(self, connection: Connection) -> TidelogError | None:
@@ -270,12 +270,6 @@ class BrokerLane:
                 request.batches,
                 error or OutcomeUnknown(f"The stream to the broker at {self.address} ended"),
             )
-
-
-def _is_being_cancelled() -> bool:
-    """Whether somebody cancels the running task. Apart, so that no frame above holds the task."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _alone(error: TidelogError) -> TidelogError:
