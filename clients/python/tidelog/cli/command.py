@@ -75,7 +75,7 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
         _complain(
             verb,
             f"the module '{error.name}' is missing."
-            " Install what this verb needs: pip install 'tidelog[server]'",
+            f" Install what this verb needs: pip install '{verb.needs}'",
         )
         return 1
     except BrokenPipeError:

@@ -20,3 +20,5 @@ class Verb:
     name: str
     summary: str
     run: Callable[[Sequence[str]], int]
+    #: What has to be installed for it.
+    needs: str = "tidelog[server]"
