@@ -84,6 +84,9 @@ class VolatileFile:
         """To disk."""
         self._content.sync()
 
+    def forget_cache(self, position: int) -> None:
+        """What was synced lies in the file already; only that is shown to the next process."""
+
     def close(self) -> None:
         """The content stays in memory, as it would in the page cache."""
 

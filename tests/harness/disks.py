@@ -42,6 +42,10 @@ class FaultyFile:
         self._disk.before_sync(self._path)
         self._file.sync()
 
+    def forget_cache(self, position: int) -> None:
+        """Read from the medium."""
+        self._file.forget_cache(position)
+
     def close(self) -> None:
         """Close."""
         self._file.close()

@@ -95,6 +95,11 @@ class SimulatedFile:
         node.sync()
         self._disk.done("sync", self._path)
 
+    def forget_cache(self, position: int) -> None:
+        """Read from the medium from now on, from `position` on."""
+        self._live("forget_cache").forget_cache(position)
+        self._disk.done("forget_cache", self._path)
+
     def close(self) -> None:
         """Give the descriptor back."""
         self._node = None

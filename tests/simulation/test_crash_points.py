@@ -21,7 +21,7 @@ from storage_kit.directories import NOW_MS, SMALL, open_directory
 from simulation.disk import SimulatedDisk, SimulatedFile
 from tidelog.model import PartitionId, TopicId
 from tidelog.records.batch import assigned_prefix, read_header
-from tidelog_broker.storage import DataDirectory, GroupCommit, Log, StorageConfig
+from tidelog_broker.storage import DataDirectory, GroupCommit, Log, StorageConfig, names
 from tidelog_broker.storage.group_commit import SyncJob
 
 STATES_PER_CRASH_POINT = 8
@@ -46,6 +46,7 @@ class Workload:
         self.epoch = 0
         self.now_ms = NOW_MS
         self.uuid = b""
+        self.fails_to_sync: PartitionId | None = None
         self.disk = SimulatedDisk(Random(seed), observe=self.crash_here)
         self.start()
 
@@ -72,7 +73,9 @@ class Workload:
     async def run_job(self, job: SyncJob) -> list[OSError | None]:
         """A sync in a thread, during which the loop goes on appending."""
         if self.random.random() < 0.3:
-            self.append(self.random.choice(list(self.logs)))
+            key = self.random.choice(list(self.logs))
+            if self.logs[key].fault is None:
+                self.append(key)
         return job()
 
     def acknowledge(self, log: Log, end: int) -> None:
@@ -83,8 +86,9 @@ class Workload:
             log.high_watermark = end
 
     def refuse_fault(self, log: Log, error: OSError) -> None:
-        """Nothing fails here but the power."""
-        raise AssertionError(f"{log}: {error}")
+        """Nothing fails here but the power, and the syncs that are told to."""
+        if self.partition_of[log] is not self.fails_to_sync:
+            raise AssertionError(f"{log}: {error}")
 
     # --- what it does --------------------------------------------------------------------------
 
@@ -128,6 +132,7 @@ class Workload:
             (1, self.stop_cleanly),
             (1, self.kill),
             (1, self.cut_power),
+            (1, self.fail_sync),
         ]
         weights = [weight for weight, _ in actions]
         (_, action) = self.random.choices(actions, weights)[0]
@@ -244,6 +249,18 @@ class Workload:
         self.start()
         self.settle_after_recovery()
 
+    async def fail_sync(self, key: PartitionId) -> None:
+        """A sync fails and the process starts anew: its page cache shows more than there is."""
+        self.fails_to_sync = key
+        self.disk.fail("sync", path_part=names.partition_folder(key))
+        self.append(key)
+        await self.drain(key)
+        assert self.logs[key].fault is not None
+        self.fails_to_sync = None
+        self.disk = self.disk.kill()
+        self.start()
+        self.settle_after_recovery()
+
     def settle_after_recovery(self) -> None:
         """What recovery has found is the story from now on, and durable."""
         for key, log in self.logs.items():
@@ -317,6 +334,21 @@ def test_no_power_cut_loses_what_was_acknowledged(number: int, seed: int) -> Non
     assert workload.recoveries >= 1700, workload.crash_points
     expected = {"append", "sync", "truncate", "create", "rename", "remove", "sync_directory"}
     assert set(workload.crash_points) >= expected
+
+
+def test_recovery_that_trusts_the_page_cache_is_found_out(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimulatedFile, "forget_cache", lambda _, __: None)
+    workload = Workload(seed, states=STATES_PER_CRASH_POINT)
+
+    async def fail_again_and_again() -> None:
+        for _ in range(10):
+            await workload.fail_sync(FIRST)
+            await workload.drain(FIRST)
+
+    with pytest.raises(AssertionError):
+        asyncio.run(fail_again_and_again())
 
 
 def test_a_sync_that_does_nothing_is_found_out(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,12 @@ class FileNode:
         self.durable = torn_content(self.durable, self.pending, random)
         self.pending.clear()
 
+    def forget_cache(self, position: int) -> None:
+        """Show what is on the medium; the kernel keeps the size, and whatever is dirty."""
+        if not self.pending:
+            behind = self.durable[position : len(self.content)]
+            self.content[position:] = behind.ljust(len(self.content) - position, b"\0")
+
     def torn(self, random: Random) -> FileNode:
         """The file as one power cut might leave it."""
         content = torn_content(self.durable, self.pending, random)

@@ -52,6 +52,13 @@ class File(Protocol):
     def sync(self) -> None:
         """Make everything appended or cut before this call durable (fdatasync). Thread-safe."""
 
+    def forget_cache(self, position: int) -> None:
+        """Let reads from `position` on come from the medium; `sync` first.
+
+        After a sync that failed the system may hold for clean, and show to later processes, what
+        never reached the disk: no further sync would write it.
+        """
+
     def close(self) -> None:
         """Give the descriptor back. Syncs nothing; closing twice does no harm."""
 

@@ -4,7 +4,9 @@ After each group commit it takes the ends that are now durable; a truncation, a 
 follower's log, a move of the log start or a deletion is written here and synced before anything
 is cut. Group commit appends to it from the event loop and syncs it beside the logs; recovery
 reads it first. The invariant: an end in the journal never lies above what was durable when it
-was written; it may lag, it never leads.
+was written; it may lag, it never leads. The lag costs no acknowledged record: what was synced is
+on the disk and recovery reads on past the journalled end. It costs evidence: a medium that spoils
+bytes synced within the last ten milliseconds before an unclean stop passes for a torn tail.
 
 A file begins with one STATE frame that replaces all before it, so an old file can go once the
 new one is durable. Frames hold one byte of kind and lines of `key, offset[, offset]`:

@@ -266,6 +266,10 @@ class Recovery:
                     return False
                 position = resumed
                 continue
+            if header.base_offset >= self._durable and not reader.reads_medium:
+                # Nothing proves that it is on the disk: seen in the page cache, it need not be.
+                reader.turn_to_medium(position)
+                continue
             self._take(segment, position, header)
             position += 12 + header.batch_length
         return True
@@ -396,6 +400,20 @@ class BatchReader:
         self._segment = segment
         self._window = b""
         self._position = 0
+        #: Whether what is read lies on the disk for certain.
+        self.reads_medium = False
+
+    def turn_to_medium(self, position: int) -> None:
+        """Bring to the disk what is not there yet, and read from there from `position` on.
+
+        After a sync that failed in an earlier process, the page cache shows batches that no
+        further sync would write, and that the next power cut would take.
+        """
+        file = self._segment.file()
+        file.sync()
+        file.forget_cache(position)
+        self._window = b""
+        self.reads_medium = True
 
     def batch_at(self, position: int) -> BatchHeader | None:
         """The batch that begins here; None when none does, or not all of it is there."""

@@ -87,6 +87,10 @@ class LocalFile:
         """Make what was written so far durable."""
         os.fdatasync(self._descriptor)
 
+    def forget_cache(self, position: int) -> None:
+        """Have the kernel drop the clean pages from there on."""
+        os.posix_fadvise(self._descriptor, position, 0, os.POSIX_FADV_DONTNEED)
+
     def close(self) -> None:
         """Give the descriptor back."""
         if self._descriptor >= 0:
