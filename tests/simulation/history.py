@@ -104,7 +104,8 @@ class History:
     deleted: dict[bytes, None] = field(default_factory=dict)
     #: Topic ids whose records may go by retention.
     retained: dict[bytes, None] = field(default_factory=dict)
-    power_cuts_s: list[float] = field(default_factory=list)
+    #: When what was not synced may have gone: the power was cut, or a sync had failed.
+    losses_s: list[float] = field(default_factory=list)
     final: dict[LogKey, FinalLog] = field(default_factory=dict)
     #: How long the node took to serve again after the faults, and how long it might.
     recoveries_s: list[tuple[float, float]] = field(default_factory=list)
@@ -114,11 +115,11 @@ class History:
     def is_promised(self, batch: Batch) -> bool:
         """Whether the batch must be where its acknowledgement says.
 
-        acks=1 promises no more than the page cache: a power cut may take it.
+        acks=1 promises no more than the page cache: a power cut may take it, or a failed sync.
         """
         if batch.verdict is not Verdict.OK:
             return False
-        return batch.acks is Acks.ALL or all(cut < batch.begun_s for cut in self.power_cuts_s)
+        return batch.acks is Acks.ALL or all(loss < batch.begun_s for loss in self.losses_s)
 
     def placed(self) -> Iterator[tuple[LogKey, int, bytes]]:
         """Every record that was seen, with its offset: read on the way, or at the end."""

@@ -7,20 +7,21 @@ misbehaves; the faults that bring it to light are named with it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 from tidelog_broker.partition.partition import Partition
 from tidelog_broker.partition.waiting import CommitQueue
+from tidelog_broker.storage.data_directory import DataDirectory
 from tidelog_broker.storage.journal import STARTS, Journal
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import LogState
 from tidelog_broker.storage.log_sync import SyncTicket
 from tidelog_broker.storage.open_files import OpenFile
 from tidelog_broker.storage.producer_state import FRESH, Producer, ProducerStates
-from tidelog_broker.storage.recovery import Recovery
+from tidelog_broker.storage.recovery import BatchReader, Recovery
 from tidelog_broker.storage.segment import Segment
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
@@ -143,6 +144,30 @@ def _log_start_not_journalled() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(Log, "_announce", announce)
 
 
+def _recovery_trusts_the_page_cache() -> contextlib.AbstractContextManager[Any]:
+    """What a failed sync left in memory alone counts as durable after a restart."""
+
+    def stay(reader: BatchReader, _: int) -> None:
+        reader.reads_medium = True
+
+    return mock.patch.object(BatchReader, "turn_to_medium", stay)
+
+
+def _producers_expire_by_the_wall_clock() -> contextlib.AbstractContextManager[Any]:
+    """A jump of the clock ages producers by as much."""
+    original = DataDirectory.run_retention
+    seen_ms: dict[int, int] = {}
+
+    def run_retention(directory: DataDirectory, now_ms: int, logs: Sequence[Log]) -> int:
+        for log in logs:
+            passed_ms = now_ms - seen_ms.get(id(log), now_ms)
+            seen_ms[id(log)] = now_ms
+            log.expire_producers(max(passed_ms, 0))
+        return original(directory, now_ms, logs)
+
+    return mock.patch.object(DataDirectory, "run_retention", run_retention)
+
+
 CRASHES = ("kill", "power", "slow_disk")
 
 MUTANTS = (
@@ -159,4 +184,6 @@ MUTANTS = (
     Mutant("folders not synced", _folders_not_synced, CRASHES),
     Mutant("rolled segments not synced", _rolled_segments_not_synced, CRASHES),
     Mutant("log start not journalled", _log_start_not_journalled, CRASHES),
+    Mutant("page cache trusted", _recovery_trusts_the_page_cache, ("failed_sync", "power")),
+    Mutant("producers age by the clock", _producers_expire_by_the_wall_clock, ("clock",)),
 )

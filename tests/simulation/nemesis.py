@@ -1,7 +1,7 @@
 """The nemesis: one fault after the other, each undone before the next, all undone in the end.
 
 What it may do is drawn by the plan. It never does what the design does not promise to survive:
-no power cut under `flush.policy=os`, nor after a sync that failed.
+no power cut under `flush.policy=os`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from simulation.world import World
 #: What a full disk still takes: the odd small file, never a segment.
 LAST_BYTES = 3000
 SLOW_DISK_S = (0.005, 1.5)
-#: All jumps together stay below the time after which a silent producer is forgotten.
-CLOCK_JUMPS_S = (-4 * 3600.0, -5.0, 5.0, 4 * 3600.0)
+#: Each is longer than a silent producer is remembered; all together stay below retention.ms.
+CLOCK_JUMPS_S = (-30 * 3600.0, -5.0, 5.0, 30 * 3600.0)
 BREATH_S = (0.3, 2.0)
 
 
@@ -74,6 +74,7 @@ class Nemesis:
         self._cluster.clock.jump(-self._clock_off_s)
         self._clock_off_s = 0.0
         if self._needs_restart and self._cluster.is_running:
+            self._note_loss()
             self._cluster.kill()
         self._needs_restart = False
         if not self._cluster.is_running:
@@ -81,8 +82,11 @@ class Nemesis:
 
     def cut_power_now(self) -> None:
         """The power goes, and is noted."""
-        self._history.power_cuts_s.append(self._world.now())
+        self._note_loss()
         self._cluster.cut_power()
+
+    def _note_loss(self) -> None:
+        self._history.losses_s.append(self._world.now())
 
     async def _kill(self) -> None:
         self._cluster.kill()
@@ -160,8 +164,10 @@ class Nemesis:
         self.disk_failed = self._needs_restart = True
         path_part = self._random.choice((".log", ".log", "journal", "store.log"))
         self._cluster.disk.fail("sync", path_part=path_part)
+        self._note_loss()
         await asyncio.sleep(self._random.uniform(0.2, 3.0))
         if self._cluster.is_running:
+            self._note_loss()
             self._cluster.kill()
             self._cluster.start()
 

@@ -168,9 +168,9 @@ def test_a_broken_promise_is_found(damage: Callable[[History], None], promise: s
 def test_a_power_cut_may_take_what_only_the_leader_acknowledged() -> None:
     history = good()
     lose_the_end(history)
-    history.power_cuts_s.append(2.5)
+    history.losses_s.append(2.5)
     assert broken_promises(history) == set()
-    history.power_cuts_s[:] = [1.5]  # before the batch was begun
+    history.losses_s[:] = [1.5]  # before the batch was begun
     assert broken_promises(history) == {"P2 durable"}
 
 

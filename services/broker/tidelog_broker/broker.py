@@ -342,13 +342,19 @@ class Broker:
 
     async def _retain_forever(self) -> None:
         interval_s = self.config.log_retention_check_interval_ms / 1000
+        loop = asyncio.get_running_loop()
+        ran_at = loop.time()
         while True:
             await asyncio.sleep(interval_s)
+            elapsed_ms = int((loop.time() - ran_at) * 1000)
+            ran_at += elapsed_ms / 1000
             logs = self.directory.logs()
-            for first in range(0, max(len(logs), 1), RETENTION_LOGS):
+            for first in range(0, len(logs), RETENTION_LOGS):
+                some = logs[first : first + RETENTION_LOGS]
+                for log in some:
+                    log.expire_producers(elapsed_ms)
                 try:
-                    now_ms = self.clock.now_ms()
-                    self.directory.run_retention(now_ms, logs[first : first + RETENTION_LOGS])
+                    self.directory.run_retention(self.clock.now_ms(), some)
                 except StorageError as error:
                     logger.error("retention could not run, trying again later: %s", error)
                 # Thousands of logs take seconds: callers and leases have their turn between.

@@ -96,10 +96,10 @@ class BrokerRun:
             task.cancel()
 
     async def _end(self) -> None:
-        if self.plan.flush_policy == "commit" and "failed_sync" not in self.plan.faults:
+        if self.plan.flush_policy == "commit":
             self.nemesis.cut_power_now()
             await self.nemesis.heal()
-        elif self.plan.flush_policy != "commit":
+        else:
             self.cluster.kill()
             await self.nemesis.heal()
         await self._make_peace()

@@ -216,10 +216,8 @@ class Lane:
         self.give_up()
 
     def _may_have_lost_acknowledged(self) -> bool:
-        """acks=1 does not survive a power cut, and what follows is out of order then."""
-        return any(acks is not Acks.ALL for acks in self.plan.acks) and bool(
-            self.history.power_cuts_s
-        )
+        """acks=1 may not survive a bad disk, and what follows is out of order then."""
+        return any(acks is not Acks.ALL for acks in self.plan.acks) and bool(self.history.losses_s)
 
     def _note(self, parcel: Parcel, error: TidelogError) -> None:
         self.history.anomalies.append(f"{parcel.batch} was refused without reason: {error!r}")

@@ -79,11 +79,8 @@ def draw_plan(random: Random, faults: tuple[str, ...]) -> Plan:
     topics = _draw_topics(random)
     kinds = [fault for fault in faults if random.random() < 0.5] or [random.choice(faults)]
     if flush_policy != "commit":
-        # Only `commit` promises to survive a power cut: the other two rely on replicas.
-        kinds = [fault for fault in kinds if fault != "power"] or ["kill"]
-    if "failed_sync" in kinds:
-        # What a failed sync left in the page cache only, no node on its own can keep.
-        kinds = [fault for fault in kinds if fault != "power"]
+        # Only `commit` promises to survive these: the other two rely on replicas.
+        kinds = [fault for fault in kinds if fault not in ("power", "failed_sync")] or ["kill"]
     return Plan(
         topics=topics,
         producers=tuple(_draw_producer(random, n, topics) for n in range(random.randint(1, 3))),

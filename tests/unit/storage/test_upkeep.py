@@ -228,11 +228,52 @@ def test_the_rules_for_producers(tmp_path: Path) -> None:
     append(log, b"x", producer=(8, 0, 2**31 - 1))
     header = header_of(batch(producer=(8, 0, 0)))
     assert log.check_producer(header) == ()
-    assert log.expire_producers(NOW_MS + StorageConfig().producer_id_expiration_ms) == 0
-    assert log.expire_producers(NOW_MS + StorageConfig().producer_id_expiration_ms + 1) == 2
-    assert check(1, 0) == ()
+    directory.close()
+
+
+def test_a_producer_is_forgotten_when_it_was_silent_for_long(tmp_path: Path) -> None:
+    limit_ms = StorageConfig().producer_id_expiration_ms
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    append(log, producer=(7, 3, 0))
+    append(log, producer=(8, 0, 0))
+    assert log.expire_producers(limit_ms * 2) == 0, "both have appended since the last look"
+    assert log.expire_producers(limit_ms) == 0
+    append(log, producer=(8, 0, 1))
+    assert log.expire_producers(1) == 1
     with pytest.raises(UnknownProducerId):
-        check(1, 77)
+        log.check_producer(header_of(batch(producer=(7, 3, 1))))
+    assert log.check_producer(header_of(batch(producer=(8, 0, 2)))) == ()
+    directory.close()
+
+
+def test_silence_goes_on_over_a_restart(tmp_path: Path) -> None:
+    limit_ms = StorageConfig().producer_id_expiration_ms
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    append(log, producer=(7, 3, 0))
+    assert log.expire_producers(0) == 0
+    assert log.expire_producers(limit_ms) == 0
+    append(log, b"of nobody")
+    commit(directory, log)
+    directory.close()
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    log.check_producer(header_of(batch(producer=(7, 3, 1))))
+    assert log.expire_producers(1) == 1
+    directory.close()
+
+
+def test_a_jump_of_the_clock_forgets_no_producer(tmp_path: Path) -> None:
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    append(log, producer=(7, 3, 0))
+    commit(directory, log)
+    for days in (3, -3):
+        directory.run_retention(NOW_MS + days * 24 * 3600 * 1000)
+        log.expire_producers(300_000)
+        repeated = log.check_producer(header_of(batch(producer=(7, 3, 0))))
+        assert repeated == Duplicate(0, 0, NOW_MS)
     directory.close()
 
 

@@ -347,7 +347,7 @@ class DataDirectory:
         return self.volume.space.check(now_ms)
 
     def run_retention(self, now_ms: int, logs: Sequence[Log] | None = None) -> int:
-        """Drop whole segments by age and size, and forgotten producers; logs that got shorter.
+        """Drop whole segments by age and size; how many logs got shorter.
 
         Of all logs, or of these. One that can't be read keeps none of the others: StorageError
         tells of it when they are done.
@@ -358,7 +358,6 @@ class DataDirectory:
             if log.fault is not None or not self.holds(log):
                 continue
             try:
-                log.expire_producers(now_ms)
                 start = log.retention_point(now_ms)
             except (OSError, StorageError) as error:
                 failures.append(f"{log}: {error}")

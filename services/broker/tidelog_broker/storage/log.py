@@ -391,8 +391,9 @@ class Log(LogState):
             raise self._unreadable(error) from error
         return following if following < self.durable_end else None
 
-    def expire_producers(self, now_ms: int) -> int:
-        """Forget producers that were silent for too long; how many that were."""
+    def expire_producers(self, elapsed_ms: int) -> int:
+        """So much time has passed: forget producers that were silent for too long; how many."""
         if self._body is None or self._body.producers is None:
             return 0
-        return self._body.producers.expire(now_ms - self._volume.config.producer_id_expiration_ms)
+        limit_ms = self._volume.config.producer_id_expiration_ms
+        return self._body.producers.expire(elapsed_ms, limit_ms)

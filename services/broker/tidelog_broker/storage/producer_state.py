@@ -17,8 +17,8 @@ from tidelog.records.batch import LOG_APPEND_TIME_BIT, BatchHeader
 from tidelog_broker.storage.frames import DamagedFile, seal, unseal
 
 _MAGIC: Final = b"TLps"
-_VERSION: Final = 1
-_PRODUCER: Final = struct.Struct(">qhB")
+_VERSION: Final = 2
+_PRODUCER: Final = struct.Struct(">qhqB")
 _BATCH: Final = struct.Struct(">iiqq")
 
 #: Batches remembered a producer, and the numbers kept of each:
@@ -47,11 +47,14 @@ FRESH: Final = Fresh()
 class Producer:
     """One producer's epoch and last batches, flat in one array of numbers."""
 
-    __slots__ = ("epoch", "numbers")
+    __slots__ = ("epoch", "numbers", "seen_offset", "silent_ms")
 
-    def __init__(self, epoch: int, numbers: array[int]) -> None:
+    def __init__(self, epoch: int, numbers: array[int], silent_ms: int = 0) -> None:
         self.epoch = epoch
         self.numbers = numbers
+        #: For how long nothing was appended, and where its last batch stood when that was noted.
+        self.silent_ms = silent_ms
+        self.seen_offset = numbers[-2] if numbers else -1
 
     def batches(self) -> Iterator[tuple[int, int, int, int]]:
         """(base sequence, last sequence, base offset, time), oldest first."""
@@ -148,27 +151,33 @@ class ProducerStates:
         stamped = header.attributes & LOG_APPEND_TIME_BIT
         self.record(header, header.base_offset, header.max_timestamp if stamped else now_ms)
 
-    def expire(self, before_ms: int) -> int:
-        """Forget producers whose last append is older; how many that were.
+    def expire(self, elapsed_ms: int, limit_ms: int) -> int:
+        """Forget producers that stayed silent for so long; how many that were.
 
-        The broker's clock decides, not the records' timestamps: a producer that loads old data
-        is as alive as any other.
+        `elapsed_ms` is the time that really passed since the last call. Neither the records'
+        timestamps count, since a producer that loads old data is as alive as any other, nor the
+        broker's wall clock, since one jump of it would make a repeat a new batch.
         """
-        old = [
-            producer_id
-            for producer_id, producer in self._by_id.items()
-            if producer.numbers[-1] < before_ms
-        ]
-        for producer_id in old:
+        silent = []
+        for producer_id, producer in self._by_id.items():
+            last_offset = producer.numbers[-2]
+            if last_offset != producer.seen_offset:
+                producer.seen_offset, producer.silent_ms = last_offset, 0
+                continue
+            producer.silent_ms += elapsed_ms
+            if producer.silent_ms > limit_ms:
+                silent.append(producer_id)
+        for producer_id in silent:
             del self._by_id[producer_id]
-        return len(old)
+        return len(silent)
 
     def encode(self) -> bytes:
         """The content of a snapshot file."""
         parts = [struct.pack(">I", len(self._by_id))]
         for producer_id, producer in self._by_id.items():
             batches = list(producer.batches())
-            parts.append(_PRODUCER.pack(producer_id, producer.epoch, len(batches)))
+            known = (producer_id, producer.epoch, producer.silent_ms, len(batches))
+            parts.append(_PRODUCER.pack(*known))
             parts += [_BATCH.pack(*batch) for batch in batches]
         return seal(_MAGIC, _VERSION, b"".join(parts))
 
@@ -181,7 +190,7 @@ class ProducerStates:
             (count,) = struct.unpack_from(">I", payload)
             position = 4
             for _ in range(count):
-                producer_id, epoch, batches = _PRODUCER.unpack_from(payload, position)
+                producer_id, epoch, silent_ms, batches = _PRODUCER.unpack_from(payload, position)
                 position += _PRODUCER.size
                 numbers = array("q")
                 for _ in range(batches):
@@ -189,7 +198,7 @@ class ProducerStates:
                     position += _BATCH.size
                 if not 1 <= batches <= BATCHES_KEPT:
                     raise DamagedFile(f"{path} holds {batches} batches of producer {producer_id}")
-                found._by_id[producer_id] = Producer(epoch, numbers)
+                found._by_id[producer_id] = Producer(epoch, numbers, silent_ms)
         except struct.error as error:
             raise DamagedFile(f"{path} ends within a producer", cause=str(error)) from None
         return found

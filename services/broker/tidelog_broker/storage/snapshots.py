@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Final
 
+from tidelog.errors import UnsupportedVersion
 from tidelog_broker.storage import names
 from tidelog_broker.storage.frames import DamagedFile
 from tidelog_broker.storage.producer_state import ProducerStates
@@ -47,14 +48,14 @@ def write(disk: Disk, folder: str, offset: int, producers: ProducerStates) -> No
 def newest(
     disk: Disk, folder: str, *, file_names: Iterable[str], up_to: int
 ) -> tuple[int, ProducerStates] | None:
-    """The newest readable snapshot at or below an offset; damaged ones are removed."""
+    """The newest readable snapshot at or below an offset; those of no use are removed."""
     for offset in reversed(offsets(file_names)):
         path = names.stem(folder, offset) + SNAPSHOT
         if offset > up_to:
             continue
         try:
             return offset, ProducerStates.decode(disk.read_bytes(path), path)
-        except DamagedFile:
+        except (DamagedFile, UnsupportedVersion):
             disk.remove(path)
     return None
 
