@@ -61,12 +61,12 @@ class TidelogDataSource(DataSource):
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writes a DataFrame to topics; a log is only appended to, also by `overwrite`."""
-        writer: DataSourceWriter = _made("writer", "TidelogWriter", self.options, schema)
+        """Writes a DataFrame to topics; a log is only appended to, so `overwrite` is refused."""
+        writer: DataSourceWriter = _made("writer", "batch_writer", self.options, schema, overwrite)
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Writes a stream to topics."""
+        """Writes a stream to topics; with `overwrite`, complete mode, each batch's whole result."""
         writer: DataSourceStreamWriter = _made(
             "writer", "TidelogStreamWriter", self.options, schema
         )

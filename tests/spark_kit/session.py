@@ -53,7 +53,9 @@ def spark_environment() -> dict[str, str]:
     java = find_java()
     if java is None:
         raise JavaMissing(missing_java())
-    paths = [str(ROOT / "tests"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    tests = ROOT / "tests"
+    worker_site = tests / "spark_kit" / "worker_site"
+    paths = [str(worker_site), str(tests), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {
         "JAVA_HOME": str(java.home),
         "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -52,6 +52,11 @@ def test_a_named_partition_comes_before_the_key() -> None:
     assert chosen.tolist() == [0, 6, 2]
 
 
+def test_rows_without_a_key_go_together_with_those_that_have_one() -> None:
+    assert column_routing.settled(np.array([STICKY, 4, STICKY]), 2).tolist() == [2, 4, 2]
+    assert column_routing.settled(np.array([STICKY, STICKY]), 2).tolist() == [STICKY, STICKY]
+
+
 @pytest.mark.parametrize("bad", [-1, 7])
 def test_a_partition_that_is_not_there_is_refused(bad: int) -> None:
     named = column_routing.numbers([0, bad])

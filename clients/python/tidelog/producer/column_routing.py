@@ -84,6 +84,14 @@ def named_partitions(
     return np.where(is_named, named, otherwise)
 
 
+def settled(chosen: Numbers, turn: int) -> Numbers:
+    """The same with `turn` for STICKY, unless all are, which then are a batch to each partition."""
+    is_sticky = chosen == STICKY
+    if is_sticky.all():
+        return chosen
+    return np.where(is_sticky, turn, chosen)
+
+
 def grouped(chosen: npt.NDArray[Any]) -> Iterator[tuple[int, Numbers | None]]:
     """Each number that occurs, with its rows in their order; None where that is all of them."""
     least, most = int(chosen.min()), int(chosen.max())

@@ -124,6 +124,8 @@ class ColumnRecords:
         chosen = routing.chosen_partitions(self._partitioner, topic, count, key, range(start, stop))
         if partition is not None:
             chosen = routing.named_partitions(partition, topic, count, chosen)
+        # Rows without a key keep their place among those with one that go where they go.
+        chosen = routing.settled(chosen, self._route.turn)
         for number, rows in routing.grouped(chosen):
             if rows is None:
                 self.deliveries.order.append(range(start, stop))
