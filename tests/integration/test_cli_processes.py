@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.eventually import eventually
+from support.hang_guard import HANG_S, read_line, start
 from tidelog.cli.client_verbs import CLIENT_VERBS
 from tidelog.errors import UnknownTopic
 from tidelog_node.testing import InProcessCluster
@@ -25,7 +26,9 @@ HEAVY = ("grpc", "google.protobuf", "asyncio", "numpy", "pyarrow", "tidelog_node
 
 def run(*words: str, lines: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Runs the command to its end."""
-    return subprocess.run([TIDELOG, *words], input=lines, capture_output=True, check=False)
+    return subprocess.run(
+        [TIDELOG, *words], input=lines, capture_output=True, check=False, timeout=HANG_S
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +43,12 @@ def consumer(tidelog_cluster: InProcessCluster) -> Iterator[subprocess.Popen[byt
     """A console consumer that has printed its first record and waits for more."""
     server = ("--bootstrap-server", tidelog_cluster.address)
     assert run("console-producer", *server, "--topic", "orders", lines=b"one\n").returncode == 0
-    command = [TIDELOG, "console-consumer", *server, "--topic", "orders", "--from-beginning"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"one\n"
-        yield process
-        process.kill()
+    with start("console-consumer", *server, "--topic", "orders", "--from-beginning") as process:
+        try:
+            assert read_line(process) == b"one\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def test_the_first_steps(tidelog_cluster: InProcessCluster) -> None:
@@ -73,8 +76,7 @@ def test_a_consumer_waits_for_more(
 ) -> None:
     server = ("--bootstrap-server", tidelog_cluster.address)
     run("console-producer", *server, "--topic", "orders", lines=b"two\n")
-    assert consumer.stdout is not None
-    assert consumer.stdout.readline() == b"two\n"
+    assert read_line(consumer) == b"two\n"
 
 
 def test_a_consumer_outlives_a_restart_of_the_broker(
@@ -83,8 +85,7 @@ def test_a_consumer_outlives_a_restart_of_the_broker(
     tidelog_cluster.restart()
     server = ("--bootstrap-server", tidelog_cluster.address)
     assert run("console-producer", *server, "--topic", "orders", lines=b"two\n").returncode == 0
-    assert consumer.stdout is not None
-    assert consumer.stdout.readline() == b"two\n"
+    assert read_line(consumer) == b"two\n"
 
 
 def test_a_closed_pipe_ends_quietly(tidelog_cluster: InProcessCluster) -> None:
