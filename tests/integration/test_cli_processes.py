@@ -15,7 +15,7 @@ import pytest
 
 from support.eventually import eventually
 from support.hang_guard import HANG_S, read_line, start
-from tidelog.cli.client_verbs import CLIENT_VERBS
+from tidelog.cli.command import known_verbs
 from tidelog.errors import UnknownTopic
 from tidelog_node.testing import InProcessCluster
 
@@ -165,7 +165,7 @@ def _values(cluster: InProcessCluster) -> list[bytes | None]:
         return []
 
 
-@pytest.mark.parametrize("verb", [verb.name for verb in CLIENT_VERBS])
+@pytest.mark.parametrize("verb", known_verbs())
 def test_help_imports_nothing_heavy(verb: str) -> None:
     program = (
         "import sys; from tidelog.cli import main; main(sys.argv[1:]);"

@@ -271,7 +271,7 @@ def test_flush_with_a_limit_says_how_many_wait(tidelog_cluster: InProcessCluster
         producer.send("orders", b"first").result()
         tidelog_cluster.cut_network(silently=True)
         handle = producer.send("orders", b"second")
-        with pytest.raises(RequestTimedOut, match=r"1 records had no verdict yet"):
+        with pytest.raises(RequestTimedOut, match=r"1 record had no verdict yet"):
             producer.flush(timeout=0.05)
         assert not handle.done()
         tidelog_cluster.heal_network()

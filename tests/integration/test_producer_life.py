@@ -19,8 +19,8 @@ import pytest
 import tidelog
 from tidelog import Admin, AsyncProducer, Delivery, Producer, Receipt
 from tidelog.errors import (
-    BrokerUnreachable,
     ClientClosed,
+    DeliveryExpired,
     InvalidConfig,
     InvalidPartitions,
     InvalidRecord,
@@ -273,7 +273,8 @@ def test_new_partitions_are_found(tidelog_cluster: InProcessCluster) -> None:
 
 def test_nobody_there_is_said_in_words() -> None:
     producer = Producer("127.0.0.1:1", max_block_ms=2_000)
-    with producer, pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1.*tidelog up"):
+    refused = r"127\.0\.0\.1:1: the connection was refused.*tidelog up"
+    with producer, pytest.raises(DeliveryExpired, match=refused):
         producer.send("orders", b"x")
     with pytest.raises(InvalidConfig, match="host:port"):
         Producer("localhost")

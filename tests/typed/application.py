@@ -68,6 +68,7 @@ def produce_payloads() -> None:
         producer.send("orders", key="text", value=b"bytes", headers={"trace": "4bf9"})
         producer.send("orders", memoryview(b"view"), timestamp=datetime.now(UTC), partition=0)
         producer.send("orders", headers=[("trace", None), ("raw", b"1")], delivery_timeout=2.5)
+        producer.send("orders", headers={"trace": "4bf9", "raw": b"1", "none": None})
 
 
 def serialize_count(count: int) -> bytes:
@@ -103,6 +104,8 @@ def consume_payloads() -> None:
     consumer: Consumer[bytes, bytes]
     with Consumer(ADDRESS, auto_offset_reset="earliest") as consumer:
         consumer.assign("orders", start={0: 5, 1: "latest"})
+        consumer.assign({"orders": {0: 5, 1: "latest"}, "returns": "earliest"})
+        consumer.assign({FIRST: 5, TopicPartition("orders", 1): "latest"})
         for record in consumer.records(timeout=timedelta(seconds=1)):
             assert_type(record.value, bytes | None)
 
@@ -123,6 +126,7 @@ async def consume_from_asyncio() -> None:
     async with AsyncConsumer(ADDRESS, value=ORDERS) as consumer:
         assert_type(consumer, AsyncConsumer[bytes, Order])
         await consumer.assign(["orders"], start="earliest")
+        await consumer.assign({"orders": {0: 5, 1: "latest"}})
         async for record in consumer:
             assert_type(record.key, bytes | None)
             assert_type(record.value, Order | None)

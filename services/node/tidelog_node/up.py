@@ -1,57 +1,34 @@
-"""`tidelog up`: a one-node cluster in this terminal, until Ctrl-C or SIGTERM.
+"""`tidelog up`: a one-node cluster in this terminal. Its flags are here, the rest in `foreground`.
 
-Flags, environment (`TIDELOG_...`) and a file are read into one `BrokerConfig`; the node itself is
-put together in `node.py`. What it prints is for a person who wants to go on at once; `--json`
-prints one line for a program instead.
+`verbs` calls it. Nothing that takes time to import is needed to show what the verb takes.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import gc
-import json
-import os
-import signal
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.flags import DEFAULT_BOOTSTRAP
-from tidelog.errors import InvalidConfig, StorageError
 from tidelog.version import __version__
-from tidelog_broker.broker import Progress
-from tidelog_node.node import Node
-from tidelog_node.progress import show_recovery
-from tidelog_runtime.adapters.descriptors import raise_descriptor_limit
-from tidelog_runtime.adapters.local_disk import LocalDisk
-from tidelog_runtime.config import Setting, Source, SourceKind
-from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
-from tidelog_runtime.configs.endpoint import PORT_MAX, Endpoint
-from tidelog_runtime.configs.sources import (
-    resolve_configuration,
-    settings_from_flags,
-    settings_from_pairs,
-)
-from tidelog_runtime.disk import Disk
-from tidelog_runtime.memory import tune_allocator
-from tidelog_runtime.structured_logs import configure_logging
+
+if TYPE_CHECKING:
+    from tidelog_runtime.disk import Disk
 
 DESCRIPTION: Final = """\
 Runs a one-node cluster: one process, one data directory, nothing else to install.
 Topics are created when they are first written to. Data stays when it stops.
 """
-LISTENERS: Final = "listeners"
-READY: Final = """\
-tidelog {version}   data {place}   ready in {seconds:.2f} s
-  bootstrap  {bootstrap}     metrics  {metrics}
-  try        echo hello | tidelog console-producer{where} --topic greetings
-             tidelog console-consumer{where} --topic greetings --from-beginning
-  stop       Ctrl-C ({stays})"""
+
+
+def main(arguments: Sequence[str], *, make_disk: Callable[[str], Disk] | None = None) -> int:
+    """Runs the node until it is told to stop; 0 after an orderly stop.
+
+    `make_disk` gives the data directory its disk; fault tests choose one that forgets.
+    """
+    options = _parser().parse_args(arguments)
+    from tidelog_node.foreground import run  # noqa: PLC0415 - the node's imports cost what help must not
+
+    return run(options, make_disk)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,151 +69,3 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tidelog {__version__}")
     return parser
-
-
-def _configuration(options: argparse.Namespace, data_dir: str | None) -> BrokerConfig:
-    named = {
-        "data.dir": data_dir,
-        "metrics.port": options.metrics_port,
-        "internal.port": options.internal_port,
-    }
-    flags = settings_from_pairs(options.config, flag="--config")
-    flags += settings_from_flags({key: str(to) for key, to in named.items() if to is not None})
-    config = _resolve(flags, options.config_file)
-    if options.host is None and options.port is None:
-        return config
-    others = [setting for setting in flags if setting.name != LISTENERS]
-    return _resolve([*others, _listeners(options, config.listener)], options.config_file)
-
-
-def _listeners(options: argparse.Namespace, listener: Endpoint) -> Setting:
-    """Where to listen, as --host and --port change it; a refusal of it names the flag."""
-    if options.port is not None and not 0 <= options.port <= PORT_MAX:
-        raise InvalidConfig(
-            f"Invalid value '{options.port}' for flag --port",
-            hint=f"Accepted: an integer from 0 to {PORT_MAX}; 0 takes any free port",
-        )
-    host = listener.host if options.host is None else options.host
-    port = listener.port if options.port is None else options.port
-    flag = "--port" if options.host is None else "--host"
-    source = Source(SourceKind.FLAG, f"in flag {flag}")
-    return Setting(LISTENERS, str(Endpoint(host, port)), source)
-
-
-def _resolve(flags: Sequence[Setting], file: str | None) -> BrokerConfig:
-    values = resolve_configuration(
-        BROKER_CONFIG, flags=flags, environment=os.environ, file=Path(file) if file else None
-    )
-    return BrokerConfig.from_values(values)
-
-
-def main(arguments: Sequence[str], *, make_disk: Callable[[str], Disk] = LocalDisk) -> int:
-    """Runs the node until it is told to stop; 0 after an orderly stop.
-
-    `make_disk` gives the data directory its disk; fault tests choose one that forgets.
-    """
-    options = _parser().parse_args(arguments)
-    with ExitStack() as stack:
-        data_dir = options.data_dir
-        if options.ephemeral:
-            data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-"))
-        config = _configuration(options, data_dir)
-        if config.memory_tune:
-            tune_allocator()
-        raise_descriptor_limit()
-        configure_logging(_log_level(config), config.log_format)
-        return asyncio.run(_serve(config, options, make_disk))
-
-
-def _log_level(config: BrokerConfig) -> str:
-    """In a terminal only what went wrong is news, unless somebody asked for more."""
-    by_default = config.values.source("log.level").kind is SourceKind.DEFAULT
-    return "WARNING" if by_default and sys.stdout.isatty() else config.log_level
-
-
-def seconds_since_start() -> float:
-    """How long this process has lived, imports included: what a person has waited."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    fields = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks
-
-
-async def _serve(
-    config: BrokerConfig, options: argparse.Namespace, make_disk: Callable[[str], Disk]
-) -> int:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    shows_progress = sys.stderr.isatty() and not options.json
-    node = await _start(config, make_disk, stopped.set, show_recovery if shows_progress else None)
-    # What lives now lives until the end: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-    try:
-        _announce(node, options, seconds_since_start())
-        await stopped.wait()
-    finally:
-        stopped_cleanly = await _stop(node)
-    return 0 if stopped_cleanly and not node.has_failed else 1
-
-
-async def _stop(node: Node) -> bool:
-    """Takes the node down; False when a part could not, which its log line has told."""
-    try:
-        await node.stop()
-    except ExceptionGroup as failures:
-        for failure in failures.exceptions:
-            print(f"tidelog up: it could not be stopped cleanly: {failure}", file=sys.stderr)
-        return False
-    return True
-
-
-async def _start(
-    config: BrokerConfig,
-    make_disk: Callable[[str], Disk],
-    on_failure: Callable[[], None],
-    progress: Progress | None,
-) -> Node:
-    try:
-        node = Node(config, make_disk(config.data_dir), on_failure=on_failure)
-        await node.start(progress)
-    except OSError as error:
-        raise StorageError(
-            f"The data directory {config.data_dir} can't be used",
-            cause=str(error),
-            hint="Set data.dir to a directory that this user may write to, with space left",
-        ) from error
-    return node
-
-
-def _announce(node: Node, options: argparse.Namespace, seconds: float) -> None:
-    if options.json:
-        ready = {
-            "bootstrap": node.bootstrap,
-            "metrics": node.metrics_url,
-            "data_dir": node.config.data_dir,
-            "ready_s": round(seconds, 3),
-            "pid": os.getpid(),
-        }
-        print(json.dumps(ready), flush=True)
-        return
-    place = "temporary" if options.ephemeral else node.config.data_dir
-    print(
-        READY.format(
-            version=__version__,
-            place=place,
-            seconds=seconds,
-            bootstrap=node.bootstrap,
-            metrics=node.metrics_url,
-            where=_where(node.bootstrap),
-            stays="nothing stays" if options.ephemeral else "data stays; --ephemeral forgets it",
-        ),
-        flush=True,
-    )
-
-
-def _where(bootstrap: str) -> str:
-    """The flag that a person has to type, unless the address is the one that is tried anyway."""
-    is_default = bootstrap.replace("127.0.0.1", "localhost") == DEFAULT_BOOTSTRAP
-    return "" if is_default else f" --bootstrap-server {bootstrap}"

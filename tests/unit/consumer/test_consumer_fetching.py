@@ -209,8 +209,10 @@ def test_what_nobody_may_is_a_fault_after_what_was_pushed() -> None:
 def test_out_of_range_without_a_policy_is_a_fault_that_a_seek_mends() -> None:
     reader = Reader(position=7)
     reader.fetching.on_error(reader.begin(), OffsetOutOfRange("7 is too low"), 0.0)
-    assert "7 is too low" in str(reader.fault())
-    reader.state.failed = reader.fault()
+    fault = reader.fault()
+    assert "7 is too low" in str(fault)
+    assert f"seek_to_beginning({reader.state.name!r})" in str(fault), "as it can be typed"
+    reader.state.failed = fault
     reader.fetching.seek(reader.state, 20)
     assert reader.state.failed is None
     reader.push(reader.begin(), at(20))

@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tidelog.errors import (
+    ClientClosed,
     DeliveryExpired,
     InvalidProducerEpoch,
     MessageTooLarge,
@@ -102,6 +103,23 @@ def test_a_passing_refusal_sends_all_again_in_order_with_the_same_numbers() -> N
     for number in (1, 2, 3):
         bench.acknowledge(number)
     assert bench.told() == [(number, "ok") for number in range(4)]
+
+
+def test_what_is_unknown_is_not_called_unwritten() -> None:
+    """The words for a batch that was never sent are no reason for one that was."""
+    expired, closed = warm(2), warm(2)
+    for bench in (expired, closed):
+        bench.send()
+        bench.lose(1)
+    expired.queue.expire(100.0)
+    closed.queue.abandon(ClientClosed("The producer was closed before the record was sent"))
+    for bench, why in ((expired, "no answer came before its deadline"), (closed, "was closed")):
+        error = bench.verdicts[-1].error
+        assert isinstance(error, OutcomeUnknown)
+        assert error.message.startswith("10 records for orders-3 may have been written or not: ")
+        assert why in error.message
+        assert "before the record was sent" not in error.message
+        assert "will not be" not in error.message
 
 
 def test_what_was_never_sent_and_expires_is_refused() -> None:

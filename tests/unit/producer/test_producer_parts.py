@@ -16,6 +16,7 @@ import tidelog
 from tidelog.errors import (
     InvalidConfig,
     InvalidPartitions,
+    InvalidRequest,
     InvalidTimestamp,
     OutcomeUnknown,
     Refused,
@@ -187,17 +188,21 @@ def test_headers_and_timestamps_as_people_write_them() -> None:
     assert to_headers({"a": "x", "b": None}) == [("a", b"x"), ("b", None)]
     assert to_headers([("a", b"1"), ("a", b"2")]) == [("a", b"1"), ("a", b"2")]
     with pytest.raises(SerializationFailed, match="name of a header"):
-        to_headers({1: b""})  # type: ignore[arg-type]
+        to_headers({1: b""})  # type: ignore[dict-item]
     assert to_milliseconds(datetime(2026, 1, 1, tzinfo=UTC)) == 1_767_225_600_000
     assert to_milliseconds(5) == 5
+    with pytest.raises(InvalidRequest, match="no time zone"):
+        to_milliseconds(datetime(2026, 1, 1))
 
 
 # ---------------------------------------------------------------------- handles
 
 
-def settled(error: tidelog.TidelogError | None = None, base_offset: int = 40) -> BatchDelivery:
+def settled(
+    error: tidelog.TidelogError | None = None, base_offset: int = 40, count: int = 3
+) -> BatchDelivery:
     batch = BatchDelivery("orders", 3, lambda: None)
-    batch.count = 3
+    batch.count = count
     batch.settle(base_offset if error is None else -1, -1, error)
     return batch
 
@@ -284,6 +289,10 @@ def test_failures_that_nobody_asked_about_are_summed_up() -> None:
     assert isinstance(summary, Refused)
     assert "3 records were not acknowledged: 3 for orders-3 (Refused)" in str(summary)
     assert "disk full" in str(summary)
+    failures.add(settled(Refused("no"), count=1))
+    alone = Failures()
+    alone.add(settled(Refused("no"), count=1))
+    assert "1 record was not acknowledged" in str(alone.summary())
     failures.add(settled(OutcomeUnknown("cut")))
     assert isinstance(failures.summary(), OutcomeUnknown)
     assert Failures().summary() is None

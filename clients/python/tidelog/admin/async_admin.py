@@ -28,7 +28,6 @@ from tidelog.admin.offsets import OffsetListing
 from tidelog.admin.record_deletion import RecordDeletion
 from tidelog.admin.settings import AdminKeywords, AdminSettings
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import translated
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP, Cluster
 from tidelog.engine.connections import Connection
 from tidelog.engine.offsets import Found
@@ -127,9 +126,7 @@ class AsyncAdmin:
 
         async def ask(connection: Connection, timeout_s: float) -> list[admin_pb2.TopicResult]:
             request.timeout_ms = int(timeout_s * 1000)
-            answer = await connection.admin.CreateTopics(
-                request, timeout=timeout_s, metadata=connection.metadata
-            )
+            answer = await connection.ask(connection.admin.CreateTopics, request, timeout_s)
             return list(answer.topics)
 
         results, answer_was_lost = await self._change(ask)
@@ -154,9 +151,7 @@ class AsyncAdmin:
 
         async def ask(connection: Connection, timeout_s: float) -> list[admin_pb2.TopicResult]:
             request.timeout_ms = int(timeout_s * 1000)
-            answer = await connection.admin.DeleteTopics(
-                request, timeout=timeout_s, metadata=connection.metadata
-            )
+            answer = await connection.ask(connection.admin.DeleteTopics, request, timeout_s)
             return list(answer.topics)
 
         results, answer_was_lost = await self._change(ask)
@@ -180,9 +175,7 @@ class AsyncAdmin:
 
         async def ask(connection: Connection, timeout_s: float) -> list[admin_pb2.TopicResult]:
             request.timeout_ms = int(timeout_s * 1000)
-            answer = await connection.admin.CreatePartitions(
-                request, timeout=timeout_s, metadata=connection.metadata
-            )
+            answer = await connection.ask(connection.admin.CreatePartitions, request, timeout_s)
             return list(answer.topics)
 
         (result,), _ = await self._change(ask)
@@ -225,8 +218,8 @@ class AsyncAdmin:
         request.resources.add(resource=resource, keys=keys)
 
         async def ask(connection: Connection) -> admin_pb2.DescribeConfigsResponse:
-            return await connection.admin.DescribeConfigs(
-                request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
+            return await connection.ask(
+                connection.admin.DescribeConfigs, request, self._cluster.request_timeout_s
             )
 
         if broker is None:
@@ -256,9 +249,7 @@ class AsyncAdmin:
         )
 
         async def ask(connection: Connection, timeout_s: float) -> admin_pb2.AlterConfigsResponse:
-            return await connection.admin.AlterConfigs(
-                request, timeout=timeout_s, metadata=connection.metadata
-            )
+            return await connection.ask(connection.admin.AlterConfigs, request, timeout_s)
 
         answer, _ = await self._change(ask)
         messages.config_entries(answer.resources[0])
@@ -291,10 +282,10 @@ class AsyncAdmin:
         """The cluster's id, controller, brokers and features."""
 
         async def ask(connection: Connection) -> admin_pb2.DescribeClusterResponse:
-            return await connection.admin.DescribeCluster(
+            return await connection.ask(
+                connection.admin.DescribeCluster,
                 admin_pb2.DescribeClusterRequest(dialled_address=connection.address),
-                timeout=self._cluster.request_timeout_s,
-                metadata=connection.metadata,
+                self._cluster.request_timeout_s,
             )
 
         answer = await self._ask(lambda: self._cluster.call(ask))
@@ -329,8 +320,7 @@ class AsyncAdmin:
                 f"There is no broker {broker_id}", hint=f"The brokers that live are {alive}"
             )
         connection = await self._cluster.connections.get(known[broker_id])
-        with translated(connection.address):
-            return await ask(connection)
+        return await ask(connection)
 
     async def _change(
         self, ask: Callable[[Connection, float], Awaitable[Answer]]
@@ -346,8 +336,7 @@ class AsyncAdmin:
             connection = await self._cluster.any_broker()
             limit_s = min(self._cluster.request_timeout_s, max(0.001, deadline - loop.time()))
             try:
-                with translated(connection.address):
-                    return await ask(connection, limit_s)
+                return await ask(connection, limit_s)
             except TidelogError as error:
                 lost = lost or isinstance(error, BrokerUnreachable) or error.outcome_unknown
                 self._cluster.connections.drop(connection)

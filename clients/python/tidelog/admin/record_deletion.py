@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidelog.engine.calls import translated
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidRequest, LeaderNotAvailable, TidelogError
@@ -74,10 +73,9 @@ class RecordDeletion:
         view = self._cluster.view
         try:
             connection = await self._cluster.connections.get(address)
-            with translated(address):
-                answer = await connection.admin.DeleteRecords(
-                    request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
-                )
+            answer = await connection.ask(
+                connection.admin.DeleteRecords, request, self._cluster.request_timeout_s
+            )
         except TidelogError as failure:
             for item in request.partitions:
                 view.mark_stale(item.topic)

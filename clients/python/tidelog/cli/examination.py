@@ -24,6 +24,7 @@ from tidelog.errors import InvalidConfig, TidelogError, UnsupportedVersion
 from tidelog.settings import addresses
 from tidelog.version import __version__
 from tidelog.wire.v1 import broker_pb2_grpc, common_pb2, handshake_pb2, metadata_pb2
+from tidelog.wording import counted
 
 CLIENT_ID: Final = "tidelog-doctor"
 PROXY_VARIABLES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
@@ -103,8 +104,8 @@ class Examination:
         yield Finding(
             "metadata",
             True,
-            f"{_counted(len(metadata.brokers), 'broker')},"
-            f" {_counted(len(metadata.topics), 'topic')}, {_counted(partitions, 'partition')}",
+            f"{counted(len(metadata.brokers), 'broker')},"
+            f" {counted(len(metadata.topics), 'topic')}, {counted(partitions, 'partition')}",
         )
         for broker in metadata.brokers:
             yield await self._visit(broker)
@@ -281,7 +282,3 @@ def _joined(host: str, port: int) -> str:
 
 def _reason(error: OSError) -> str:
     return os.strerror(error.errno).lower() if error.errno else str(error)
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

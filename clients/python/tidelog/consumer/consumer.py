@@ -31,7 +31,7 @@ from tidelog.consumer.base import (
 )
 from tidelog.consumer.batch import FetchedBatch
 from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
-from tidelog.consumer.engine import Assignable
+from tidelog.consumer.engine import Assignable, TopicName
 from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 from tidelog.consumer.settings import ConsumerKeywords
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
@@ -172,7 +172,7 @@ class Consumer(ConsumerBase[Key, Value]):
 
     def assign(
         self,
-        topics: Assignable,
+        topics: Assignable[TopicName],
         *,
         start: Start | None = None,
         partitions: Iterable[int] | None = None,

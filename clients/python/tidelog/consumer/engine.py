@@ -12,6 +12,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tidelog.channel import ChannelFactory
 from tidelog.consumer.fetched import Delivery
@@ -25,8 +26,11 @@ from tidelog.engine.places import Place, Start, Time, place_of, reset_policy, ti
 from tidelog.errors import InvalidPartitions, InvalidRequest
 from tidelog.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 
-#: What can be assigned: topics by name, or single partitions with a place for each.
-Assignable = str | Sequence[str] | Mapping[TopicPartition, Place] | Mapping[str, Start]
+#: A topic, or one partition of it. Not a union, so that type checkers see through a dict's display.
+TopicName = TypeVar("TopicName", str, TopicPartition)
+
+#: What can be assigned: topics by name, or topics or single partitions with a place for each.
+Assignable = str | Sequence[str] | Mapping[TopicName, Start]
 
 
 class ConsumerEngine:
@@ -74,7 +78,7 @@ class ConsumerEngine:
 
     async def assign(
         self,
-        wanted: Assignable,
+        wanted: Assignable[Any],
         start: Start | None,
         partitions: Iterable[int] | None,
         until: Start | None,
@@ -107,7 +111,7 @@ class ConsumerEngine:
 
     async def _places(
         self,
-        wanted: Assignable | Mapping[str, Start | None],
+        wanted: Assignable[Any] | Mapping[Any, Start | None],
         start: Start | None,
         partitions: Iterable[int] | None,
     ) -> dict[TopicPartition, Place]:

@@ -367,7 +367,7 @@ def _out_of_range(state: PartitionState, error: OffsetOutOfRange) -> OffsetOutOf
         error.message,
         cause=error.cause,
         hint=(
-            f"seek_to_beginning({str(state.name)!r}) reads what is left; auto_offset_reset="
+            f"seek_to_beginning({state.name!r}) reads what is left; auto_offset_reset="
             "'earliest' does so by itself from then on"
         ),
     )

@@ -27,6 +27,8 @@ class LeaderStream:
         self._next = fetch_pb2.FetchStreamRequest(options=options)
         self._changed = asyncio.Event()
         self._is_over = False
+        #: Before this time the leader wants to hear no more wishes.
+        self._speaks_again_at = 0.0
         #: Why the broker ends the stream, in its own words.
         self._reason: TidelogError | None = None
 
@@ -48,6 +50,9 @@ class LeaderStream:
     async def _requests(self) -> AsyncIterator[fetch_pb2.FetchStreamRequest]:
         while True:
             await self._changed.wait()
+            pause_s = self._speaks_again_at - asyncio.get_running_loop().time()
+            if pause_s > 0 and not self._is_over:
+                await asyncio.sleep(pause_s)
             self._changed.clear()
             if self._is_over:
                 return
@@ -77,6 +82,9 @@ class LeaderStream:
                     self._reason = error_of(response.error)
                 else:
                     on_response(self.address, response)
+                if response.throttle_ms > 0:
+                    now = asyncio.get_running_loop().time()
+                    self._speaks_again_at = now + response.throttle_ms / 1000
         finally:
             self._is_over = True
             self._changed.set()

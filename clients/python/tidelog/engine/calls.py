@@ -23,6 +23,18 @@ from tidelog.wire.v1 import common_pb2
 #: Trailing metadata of a failed call: the serialised `tidelog.wire.v1.Error`.
 ERROR_KEY: Final = "tidelog-error-bin"
 
+#: What gRPC's details of a failed connection contain, and what that means to a person.
+CONNECTING_FAILURES: Final = {
+    "Connection refused": "the connection was refused: nothing listens there",
+    "Connection reset": "the connection was reset",
+    "Socket closed": "the connection was closed",
+    "No route to host": "no way leads to that machine",
+    "Network is unreachable": "no way leads to that network",
+    "DNS resolution failed": "the name of the machine is not known",
+    "Domain name not found": "the name of the machine is not known",
+    "connection attempt timed out": "nothing answered, not even a refusal",
+}
+
 
 @contextmanager
 def translated(address: str) -> Iterator[None]:
@@ -56,12 +68,20 @@ def _closed_meanwhile(address: str) -> BrokerUnreachable:
     )
 
 
+def in_words(details: str) -> str:
+    """gRPC's reason for a connection that could not be made, without its inner workings."""
+    for sign, words in CONNECTING_FAILURES.items():
+        if sign in details:
+            return words
+    return details
+
+
 def error_of_call(failure: grpc.aio.AioRpcError, address: str) -> TidelogError:
     """The exception for a call that failed as a whole."""
     for key, value in failure.trailing_metadata() or ():
         if key == ERROR_KEY and isinstance(value, bytes):
             return error_of(common_pb2.Error.FromString(value))
-    details = failure.details() or failure.code().name
+    details = in_words(failure.details() or failure.code().name)
     match failure.code():
         case grpc.StatusCode.UNAVAILABLE:
             return BrokerUnreachable(

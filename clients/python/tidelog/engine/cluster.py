@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from tidelog.channel import ChannelFactory
-from tidelog.engine.calls import is_being_cancelled, translated
+from tidelog.engine.calls import is_being_cancelled
 from tidelog.engine.cluster_view import ClientClusterView, Leader, TopicView
 from tidelog.engine.connections import Connection, Connections
 from tidelog.errors import (
@@ -92,11 +92,10 @@ class Cluster:
             del error  # as in `Connections.get`
 
     async def call(self, ask: Callable[[Connection], Awaitable[Answer]]) -> Answer:
-        """One call to any broker, its failure translated."""
+        """One question to any broker."""
         connection = await self.any_broker()
         try:
-            with translated(connection.address):
-                return await ask(connection)
+            return await ask(connection)
         except BrokerUnreachable:
             self._last_good = None
             raise
@@ -186,9 +185,7 @@ class Cluster:
 
         async def ask(connection: Connection) -> metadata_pb2.MetadataResponse:
             request.dialled_address = connection.address
-            return await connection.broker.Metadata(
-                request, timeout=self.request_timeout_s, metadata=connection.metadata
-            )
+            return await connection.ask(connection.broker.Metadata, request, self.request_timeout_s)
 
         return await self.call(ask)
 

@@ -8,7 +8,7 @@ tries anew. Runs on one event loop; after `close` nothing of any connection is l
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import grpc
 
@@ -28,11 +28,22 @@ PROTOCOL_MIN: Final = 1
 PROTOCOL_MAX: Final = 1
 SOFTWARE: Final = "tidelog-python"
 
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
 
 class Connection:
     """A broker that has shaken hands."""
 
-    __slots__ = ("address", "admin", "broker", "channel", "handshake", "metadata")
+    __slots__ = (
+        "_asks_again_at",
+        "address",
+        "admin",
+        "broker",
+        "channel",
+        "handshake",
+        "metadata",
+    )
 
     def __init__(
         self, address: str, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
@@ -44,6 +55,27 @@ class Connection:
         #: To be sent with each call and stream.
         self.metadata = metadata
         self.handshake = handshake_pb2.HandshakeResponse()
+        #: Before this time the broker wants to hear no more questions.
+        self._asks_again_at = 0.0
+
+    async def ask(
+        self,
+        call: grpc.aio.UnaryUnaryMultiCallable[Question, Answer],
+        question: Question,
+        limit_s: float,
+    ) -> Answer:
+        """One call of `broker` or `admin`; what it fails with is an error of Tidelog's.
+
+        Waits as long as the last answer has asked for (`throttle_ms`).
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._asks_again_at:
+            await asyncio.sleep(self._asks_again_at - loop.time())
+        with translated(self.address):
+            answer = await call(question, timeout=limit_s, metadata=self.metadata)
+        throttle_ms: int = getattr(answer, "throttle_ms", 0)
+        self._asks_again_at = loop.time() + throttle_ms / 1000
+        return answer
 
 
 class Connections:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidelog.engine.calls import translated
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.record_times import exact
 from tidelog.engine.topic_identity import recreated
@@ -162,7 +161,6 @@ class OffsetQuestions:
         request = offsets_pb2.ListOffsetsRequest(
             isolation_level=self._isolation_level, partitions=items
         )
-        with translated(address):
-            return await connection.broker.ListOffsets(
-                request, timeout=self._cluster.request_timeout_s, metadata=connection.metadata
-            )
+        return await connection.ask(
+            connection.broker.ListOffsets, request, self._cluster.request_timeout_s
+        )

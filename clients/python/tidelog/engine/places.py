@@ -86,14 +86,19 @@ def timestamp_of(time: Time, now_ms: int) -> int:
         return max(0, now_ms - int(time / timedelta(milliseconds=1)))
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise InvalidRequest(
-                f"The time {time} has no time zone",
-                hint="Say which: time.astimezone() for this machine's, or tzinfo=UTC",
-            )
+            raise without_zone(time)
         time = int(time.timestamp() * 1000)
     if time < 0:
         raise InvalidRequest(f"The timestamp {time} lies before 1970")
     return time
+
+
+def without_zone(time: datetime) -> InvalidRequest:
+    """What a time is refused with that may mean another moment on another machine."""
+    return InvalidRequest(
+        f"The time {time} has no time zone",
+        hint="Say which: time.astimezone() for this machine's, or tzinfo=UTC",
+    )
 
 
 def place_of(start: Start, partition: TopicPartition) -> Place | None:

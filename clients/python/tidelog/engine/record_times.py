@@ -7,7 +7,6 @@ found one, from the named batch on, is as late as what was asked for.
 
 from __future__ import annotations
 
-from tidelog.engine.calls import translated
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.cluster_view import TopicView
 from tidelog.engine.wire_errors import error_of
@@ -54,10 +53,7 @@ async def _batch_at(
     )
     assert leader.address is not None
     connection = await cluster.connections.get(leader.address)
-    with translated(leader.address):
-        answer = await connection.broker.Fetch(
-            request, timeout=cluster.request_timeout_s, metadata=connection.metadata
-        )
+    answer = await connection.ask(connection.broker.Fetch, request, cluster.request_timeout_s)
     (found,) = answer.partitions
     if found.HasField("error"):
         error = error_of(found.error)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.errors import BufferFull, TidelogError
 from tidelog.producer import lifetimes
 from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
@@ -55,7 +56,7 @@ class AsyncProducer(LoopSends[K, V]):
 
     def __init__(
         self,
-        bootstrap: str | list[str],
+        bootstrap: str | list[str] | tuple[str, ...] = DEFAULT_BOOTSTRAP,
         *,
         key: Serializer[K] | Callable[[K], bytes | None] | None = None,
         value: Serializer[V] | Callable[[V], bytes | None] | None = None,

@@ -12,7 +12,14 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.engine.wire_errors import error_of
-from tidelog.errors import InvalidTopic, TidelogError, TopicAuthorizationFailed, UnknownTopic
+from tidelog.errors import (
+    DeliveryExpired,
+    InvalidTopic,
+    Refused,
+    TidelogError,
+    TopicAuthorizationFailed,
+    UnknownTopic,
+)
 from tidelog.model import TopicId
 from tidelog.producer.accumulator import TopicRoute
 from tidelog.producer.partition_queue import Identity, PartitionKey
@@ -111,10 +118,8 @@ class ClusterQuestions:
             request.producer_id, request.producer_epoch = held
 
         async def ask(connection: Connection) -> producer_ids_pb2.InitProducerIdResponse:
-            return await connection.broker.InitProducerId(
-                request,
-                timeout=self._cluster.request_timeout_s,
-                metadata=connection.metadata,
+            return await connection.ask(
+                connection.broker.InitProducerId, request, self._cluster.request_timeout_s
             )
 
         answer = await self._cluster.call(ask)
@@ -134,10 +139,22 @@ class ClusterQuestions:
         """The route of a topic, asked for if need be; raises what the cluster says of it."""
         route = self._accumulator.routes.get(topic)
         while route is None:
-            view = await self._cluster.topic(topic, deadline=deadline, create_for_produce=True)
-            self._take_over(view)
+            self._take_over(await self._view(topic, deadline))
             route = self._accumulator.routes.get(topic)
         return route
+
+    async def _view(self, topic: str, deadline: float) -> TopicView:
+        """The topic; why nobody could tell of it is, for a record, a refusal: it was not sent."""
+        try:
+            return await self._cluster.topic(topic, deadline=deadline, create_for_produce=True)
+        except TidelogError as failure:
+            if isinstance(failure, Refused):
+                raise
+            raise DeliveryExpired(
+                f"Nothing was sent to topic {topic!r}: no broker could say where it is",
+                cause=str(failure),
+                hint="Send again when the cluster is there; max_block_ms says how long to wait",
+            ) from failure
 
     def _take_over(self, view: TopicView) -> None:
         route = self._accumulator.routes.get(view.name)

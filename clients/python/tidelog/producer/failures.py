@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import OutcomeUnknown, Refused, TidelogError
+from tidelog.wording import counted
 
 if TYPE_CHECKING:
     from tidelog.producer.delivery import BatchDelivery
@@ -51,10 +52,12 @@ class Failures:
         if self._forgotten:
             named.append(f"and those of {self._forgotten} earlier batches")
         unknown = [b for b in untold if isinstance(b.error, OutcomeUnknown)]
+        count = sum(counts.values())
         first = (unknown or untold)[0].error
         kind = OutcomeUnknown if unknown else Refused
         return kind(
-            f"{sum(counts.values())} records were not acknowledged: {', '.join(named)}",
+            f"{counted(count, 'record')} {'was' if count == 1 else 'were'} not acknowledged:"
+            f" {', '.join(named)}",
             cause=str(first),
             hint="Ask each handle for its result(), or pass on_delivery, to learn of each record",
         )

@@ -8,13 +8,14 @@ hundred nanoseconds; everything rare is behind a method of the subclass.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from mypy_extensions import mypyc_attr
 
+from tidelog.engine.places import without_zone
 from tidelog.errors import InvalidPartitions, SerializationFailed, TidelogError
 from tidelog.producer.accumulator import Accumulator, Headers, TopicRoute
 from tidelog.producer.delivery import Delivery, seconds
@@ -24,7 +25,7 @@ from tidelog.producer.type_variables import K, V
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+HeadersLike = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Serializer = Callable[[Any], bytes | None]
 
 _NO_HEADERS: Final[Headers] = ()
@@ -157,15 +158,17 @@ def to_bytes(payload: Any, serializer: Serializer | None, name: str, topic: str)
 
 
 def to_milliseconds(timestamp: int | datetime) -> int:
-    """Milliseconds since 1970; a datetime without a zone counts as local time, as in Python."""
+    """Milliseconds since 1970. A datetime must say its zone, as in every call that takes one."""
     if isinstance(timestamp, datetime):
+        if timestamp.tzinfo is None:
+            raise without_zone(timestamp)
         return round(timestamp.timestamp() * 1000)
     return timestamp
 
 
 def to_headers(headers: HeadersLike) -> Headers:
     """Headers as pairs of a name and bytes."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    pairs: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
     found: list[tuple[str, bytes | None]] = []
     for name, value in pairs:
         if not isinstance(name, str):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import (
+    ClientClosed,
     DeliveryExpired,
     InvalidProducerEpoch,
     OutcomeUnknown,
@@ -28,10 +29,12 @@ from tidelog.errors import (
     TidelogError,
     UnknownProducerId,
 )
+from tidelog.wording import counted
 
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 RETRY_BACKOFF_S: Final = 0.1
 RETRY_BACKOFF_MAX_S: Final = 1.0
+UNANSWERED: Final = "no answer came before its deadline"
 
 
 class Identity(NamedTuple):
@@ -256,9 +259,7 @@ class PartitionQueue:
             if batch.is_in_flight:
                 if not batch.is_given_up:
                     batch.is_given_up = True
-                    self.verdicts.append(
-                        Verdict(batch, unknown(batch, "no answer came before its deadline"))
-                    )
+                    self.verdicts.append(Verdict(batch, unknown(batch, UNANSWERED)))
                 continue
             self._give_up(batch, _expired(batch))
 
@@ -294,7 +295,7 @@ class PartitionQueue:
         if batch.identity is not None:
             self.is_broken = True
         if batch.is_uncertain:
-            error = unknown(batch, error.message)
+            error = unknown(batch, _why_unknown(error))
         elif not isinstance(error, Refused):
             error = Refused(error.message, cause=error.cause, hint=error.hint)
         self._give(batch, error)
@@ -319,6 +320,15 @@ def unknown(batch: QueuedBatch, why: str) -> OutcomeUnknown:
     )
 
 
+def _why_unknown(error: TidelogError) -> str:
+    """Why nobody knows, where a batch that was never sent would have been refused with `error`."""
+    if isinstance(error, DeliveryExpired):
+        return UNANSWERED
+    if isinstance(error, ClientClosed):
+        return "the producer was closed before an answer came"
+    return error.message
+
+
 def _expired(batch: QueuedBatch) -> DeliveryExpired:
     said = f"the last answer was: {batch.last_error}" if batch.last_error is not None else ""
     return DeliveryExpired(
@@ -329,5 +339,4 @@ def _expired(batch: QueuedBatch) -> DeliveryExpired:
 
 
 def _records(batch: QueuedBatch) -> str:
-    count = f"{batch.record_count} record{'s' if batch.record_count != 1 else ''}"
-    return f"{count} for {batch.key.topic}-{batch.key.partition}"
+    return f"{counted(batch.record_count, 'record')} for {batch.key.topic}-{batch.key.partition}"

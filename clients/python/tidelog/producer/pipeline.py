@@ -22,6 +22,7 @@ from tidelog.producer.partition_queue import PartitionKey, QueuedBatch, Verdict
 from tidelog.producer.producer_settings import ACKS_ALL
 from tidelog.records.compression import Compression
 from tidelog.wire.v1 import common_pb2, produce_pb2
+from tidelog.wording import counted
 
 if TYPE_CHECKING:
     from tidelog.engine.cluster import Cluster
@@ -329,7 +330,7 @@ class Pipeline:
         except TimeoutError:
             left = sum(delivery.count for delivery in deliveries if not delivery.is_settled)
             raise RequestTimedOut(
-                f"{left} records had no verdict yet after {limit_s} s",
+                f"{counted(left, 'record')} had no verdict yet after {limit_s} s",
                 hint="They are still under way; flush again, or close to give them up",
             ) from None
 

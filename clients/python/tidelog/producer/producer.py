@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.errors import BufferFull, InvalidRequest, TidelogError
 from tidelog.producer import lifetimes
@@ -57,7 +58,7 @@ class Producer(ThreadSends[K, V]):
 
     def __init__(
         self,
-        bootstrap: str | list[str],
+        bootstrap: str | list[str] | tuple[str, ...] = DEFAULT_BOOTSTRAP,
         *,
         key: Serializer[K] | Callable[[K], bytes | None] | None = None,
         value: Serializer[V] | Callable[[V], bytes | None] | None = None,
