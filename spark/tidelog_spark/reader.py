@@ -7,6 +7,7 @@ is an error (or a warning, failOnDataLoss=false), never a shorter result.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from tidelog_spark.filters import Bounds
 from tidelog_spark.options import SourceOptions, batch_options
 from tidelog_spark.tasks import RangePartition
 from tidelog_spark.topics import ClusterLogs
+
+logger = logging.getLogger(__name__)
 
 #: What the consumers of tasks are told unless an option says otherwise: answers as large as an
 #: Arrow batch, several of them on their way.
@@ -130,7 +133,12 @@ class FilteringReader(TidelogReader):
         """Keeps in mind what the filters leave out; Spark applies all of them again."""
         for one in filters:
             self._bounds = self._bounds.narrowed(one)
-            yield one
+        if self._bounds != Bounds():
+            logger.warning(
+                "pushFilters: Spark keeps what was planned with these filters for every other query"
+                " of the same load(): call load() again for a query with other filters"
+            )
+        return filters
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> TidelogReader:

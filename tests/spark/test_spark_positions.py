@@ -57,7 +57,15 @@ def test_every_partition_has_to_be_named_and_no_other() -> None:
 
 
 def test_which_positions_move() -> None:
-    moving: list[Position] = [Latest(), AtTime("t", 5, or_latest=True), AtOffsets("o", {"orders": {0: -1}})]
-    still: list[Position] = [Earliest(), AtTime("t", 5, or_latest=False), AtOffsets("o", {"orders": {0: -2}})]
+    moving: list[Position] = [
+        Latest(),
+        AtTime("t", 5, or_latest=True),
+        AtOffsets("o", {"orders": {0: -1}}),
+    ]
+    still: list[Position] = [
+        Earliest(),
+        AtTime("t", 5, or_latest=False),
+        AtOffsets("o", {"orders": {0: -2}}),
+    ]
     assert all(moves_with_time(one) for one in moving)
     assert not any(moves_with_time(one) for one in still)
