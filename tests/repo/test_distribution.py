@@ -19,6 +19,10 @@ from support.tree import ROOT, SOURCE_ROOTS, package_files
 
 pytestmark = pytest.mark.distribution
 
+#: What the client and everything it needs may take on a disk.
+PLAIN_INSTALLATION_BYTES_MAX = 60_000_000
+OF_EVERY_ENVIRONMENT = ("pip", "setuptools", "_distutils_hack")
+
 ROUND_TRIP = """
 from tidelog.records.builder import BatchBuilder
 from tidelog.records.decoder import decode_records
@@ -119,6 +123,17 @@ def test_the_client_is_imported_from_the_environment(installed: Path, tmp_path: 
 def test_a_record_goes_in_and_comes_out(installed: Path, tmp_path: Path) -> None:
     seen = succeed([str(installed / "python"), "-c", ROUND_TRIP], tmp_path)
     assert seen.split("\n")[0].startswith("orders 3 0 b'key' b'value'")
+
+
+def test_the_plain_installation_is_small(installed: Path) -> None:
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(succeed([str(installed / "python"), "-c", program], installed).strip())
+    size_bytes = sum(
+        path.stat().st_size
+        for path in packages.rglob("*")
+        if path.is_file() and path.relative_to(packages).parts[0] not in OF_EVERY_ENVIRONMENT
+    )
+    assert size_bytes < PLAIN_INSTALLATION_BYTES_MAX
 
 
 def test_the_command_line_helps(installed: Path, tmp_path: Path) -> None:

@@ -108,3 +108,55 @@ def test_importing_the_client_is_light() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert seen.stdout.split() == []
+
+
+#: What each client must do without: what others need, and what is optional.
+LEFT_ALONE = {
+    "Producer": ("tidelog.consumer", "tidelog.admin", "tidelog.cli"),
+    "Consumer": ("tidelog.producer", "tidelog.admin", "tidelog.cli"),
+    "Admin": ("tidelog.producer", "tidelog.consumer", "tidelog.cli"),
+}
+OPTIONAL = ("numpy", "pyarrow", "pandas", "prometheus_client", "tidelog_node", "tidelog_runtime")
+
+
+def modules_after(program: str) -> set[str]:
+    """What a fresh interpreter has imported then."""
+    seen = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(seen.stdout.split())
+
+
+def test_importing_the_client_imports_no_module_of_it() -> None:
+    imported = {name for name in modules_after("import tidelog") if name.startswith("tidelog")}
+    assert imported == {"tidelog", "tidelog.version"}
+
+
+@pytest.mark.parametrize("client", LEFT_ALONE)
+def test_a_client_imports_only_what_it_uses(client: str) -> None:
+    needless = (*LEFT_ALONE[client], *OPTIONAL)
+    imported = modules_after(f"import tidelog; tidelog.{client}")
+    assert {name for name in imported if name.startswith(needless)} == set()
+
+
+def test_the_clients_take_little_memory() -> None:
+    program = """
+def resident_kb():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+before = resident_kb()
+import tidelog
+bare = resident_kb()
+tidelog.Producer, tidelog.Consumer, tidelog.Admin
+print(bare - before, resident_kb() - before)
+"""
+    seen = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    import_kb, clients_kb = map(int, seen.stdout.split())
+    assert import_kb < 10 * 1024
+    assert clients_kb < 40 * 1024
