@@ -7,7 +7,7 @@ SCENARIO ?= simulation.scenarios.broker:BROKER
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server up demo check test bench sim soak gen dist clean
+.PHONY: help setup setup-server up demo check test bench sim soak soak-spark gen dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ sim: setup ## Run seeds of the broker under simulated faults (ARGS="--count 1000
 
 soak: setup ## Cut the power of a loaded node again and again (ARGS="--kills 100"), and check
 	@$(VENV)/python tools/soak.py $(ARGS)
+
+soak-spark: setup ## Kill Spark and the broker under a stream (ARGS="--kills 40"), and compare
+	@$(VENV)/python tools/soak_spark.py $(ARGS)
 
 gen: setup ## Generate the Python code of proto/ and note what the schema now promises
 	@$(VENV)/python tools/gen_protos.py

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from harness.processes import ProcessNode, running_node
 from spark_kit.session import JavaMissing, spark_session
+from spark_kit.standalone import StandaloneCluster, standalone_cluster
 from spark_kit.topics import Topics
 
 
@@ -22,6 +23,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     try:
         with spark_session(tmp_path_factory.mktemp("spark")) as session:
             yield session
+    except JavaMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A Spark cluster of processes, for tests whose executors die or know nothing of Tidelog."""
+    try:
+        with standalone_cluster(tmp_path_factory.mktemp("standalone")) as cluster:
+            yield cluster
     except JavaMissing as missing:
         pytest.skip(str(missing))
 
