@@ -3,14 +3,15 @@
 
 VENV := .venv/bin
 ARGS ?=
+EXAMPLE ?= wordcount
 SCENARIO ?= simulation.scenarios.broker:BROKER
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server up demo check test bench sim soak soak-spark gen dist clean
+.PHONY: help setup setup-server up demo demo-spark check test bench sim soak soak-spark gen dist clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with everything for development; compile the codec if there is a compiler
 	@sh tools/setup.sh dev
@@ -23,6 +24,9 @@ up: setup-server ## Run a one-node cluster (ARGS="--help" shows its flags)
 
 demo: setup-server ## Start a throw-away node, produce and fetch some records, show them
 	@$(VENV)/python tools/demo.py $(ARGS)
+
+demo-spark: setup ## Run an example on Spark (EXAMPLE=wordcount, sessions, orders or limits)
+	@$(VENV)/python examples/$(EXAMPLE).py $(ARGS)
 
 check: setup ## Format, lint, types, import contracts, generated code, schema (changes nothing)
 	$(VENV)/ruff format --check .

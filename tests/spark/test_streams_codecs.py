@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -126,3 +127,13 @@ def test_a_column_that_is_not_there_is_named(spark: SparkSession) -> None:
         encode(rows, key="custmer")
     with pytest.raises(InvalidConfig, match="all names begin with '_'"):
         encode(rows.toDF("_a", "_b"))
+
+
+def test_what_is_written_is_what_is_read(spark: SparkSession) -> None:
+    ddl = "n DECIMAL(20, 3), at TIMESTAMP, day DATE, raw BINARY, many ARRAY<STRUCT<x: DOUBLE>>"
+    at = datetime(2026, 1, 1, 12, 30, 15, 123_457)
+    row = (Decimal("12345678901234567.125"), at, at.date(), b"\x00\xff", [(0.1,), (None,)])
+    written = encode(spark.createDataFrame([row], ddl)).first()
+    assert written is not None
+    back = decode(records(spark, (None, written.value.encode())), value=ddl)
+    assert back.select("n", "at", "day", "raw", "many").collect() == [row]

@@ -25,6 +25,13 @@ Malformed = Literal["keep", "fail"]
 MALFORMED: Final = "_malformed"
 #: A JSON field of this name is Spark's, where the text went.
 OWN_PREFIX: Final = "_"
+#: Kinds of columns that become JSON where text is wanted.
+NESTED: Final = frozenset({"struct", "array", "map", "variant"})
+#: Spark writes times to the millisecond unless it is told, and keeps microseconds.
+EXACT: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 NOT_HERE: Final = {
     "avro": "Avro needs Spark's own extra package: read the value as 'binary' and apply its"
     " from_avro",
@@ -141,7 +148,7 @@ def _parsed(structure: StructType, malformed: Malformed) -> Column:
 
 def _as_key(rows: DataFrame, names: list[str]) -> Column:
     if len(names) > 1:
-        return sql.to_json(sql.struct(*names))
+        return sql.to_json(sql.struct(*names), EXACT)
     return _as_bytes_or_text(rows.schema[names[0]].dataType, sql.col(names[0]))
 
 
@@ -151,13 +158,10 @@ def _as_value(rows: DataFrame, value: str) -> Column:
     fields = [name for name in rows.columns if not name.startswith(OWN_PREFIX)]
     if not fields:
         raise InvalidConfig("the rows have no column to write: all names begin with '_'")
-    return sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in fields)))
+    return sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in fields)), EXACT)
 
 
 def _as_bytes_or_text(kind: DataType, column: Column) -> Column:
     if isinstance(kind, BinaryType | StringType):
         return column
-    return sql.to_json(column) if kind.typeName() in NESTED else column.cast("string")
-
-
-NESTED: Final = frozenset({"struct", "array", "map", "variant"})
+    return sql.to_json(column, EXACT) if kind.typeName() in NESTED else column.cast("string")

@@ -69,7 +69,7 @@ def writer_of(pipeline: Pipeline, sink: Sink, built: dict[str, DataFrame]) -> Da
         raise InvalidPipeline(pipeline.file, [Problem(sink.line, message)]) from None
 
 
-def words_of(error: PySparkException | InvalidConfig) -> str:
+def words_of(error: Exception) -> str:
     """What an error says, without Spark's plan and codes."""
     if isinstance(error, InvalidConfig):
         return str(error)

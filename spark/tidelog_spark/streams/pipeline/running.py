@@ -18,7 +18,8 @@ from threading import Event
 from types import FrameType
 from typing import Final
 
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -86,8 +87,8 @@ class SinkRun:
     def _start(self, built: dict[str, DataFrame], *, available_now: bool) -> None:
         try:
             self._query = start(self._pipeline, self.sink, built, available_now=available_now)
-        except PySparkException as error:
-            self._failed(error)
+        except (PySparkException, Py4JJavaError) as error:
+            self._failed(error, for_good=isinstance(error, AnalysisException))
             return
         self._enter("running")
 
@@ -98,14 +99,17 @@ class SinkRun:
                 self._tell(self.figures.line(progress.numInputRows))
                 note(self._pipeline, self.figures)
 
-    def _failed(self, error: PySparkException) -> None:
+    def _failed(self, error: Exception, *, for_good: bool = False) -> None:
         self.figures.failures += 1
         self._failures_in_a_row += 1
         restart = self._pipeline.restart
         self.figures.error = words_of_failure(error)
         self._tell(f"{self.sink.name}: failed: {self.figures.error}")
-        if self._failures_in_a_row > restart.attempts:
-            self._tell(f"{self.sink.name}: gave up after {self._failures_in_a_row} failures")
+        if for_good or self._failures_in_a_row > restart.attempts:
+            failures = f" after {self._failures_in_a_row} failures"
+            self._tell(
+                f"{self.sink.name}: gave up{': it would fail again' if for_good else failures}"
+            )
             self._enter("failed")
             return
         pause_ms = restart.pause_ms(self._failures_in_a_row)
@@ -141,7 +145,7 @@ def run(spark: SparkSession, pipeline: Pipeline, *, available_now: bool, tell: T
     return 1 if any(one.figures.state == "failed" for one in runs) else 0
 
 
-def words_of_failure(error: PySparkException) -> str:
+def words_of_failure(error: Exception) -> str:
     """What went wrong, taken out of Spark's story: the last words of the Python below, if any."""
     told = LAST_WORDS.findall(str(error))
     return told[-1].strip() if told else words_of(error)
