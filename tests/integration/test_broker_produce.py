@@ -10,7 +10,7 @@ from storage_kit.batches import batch
 
 from harness.client import partition_batch, produce_request
 from harness.nodes import LiveNode, on_node, run_on_node
-from tidelog.records.batch import seal
+from tidelog.records.batch import LooseBatch
 from tidelog.records.builder import set_producer
 from tidelog.records.compression import Compression
 from tidelog.wire.v1 import common_pb2, produce_pb2
@@ -203,15 +203,18 @@ async def test_the_sequence_wraps(node: LiveNode) -> None:
     """A compressed batch may claim any number of records: the broker does not look inside."""
     await node.client.create("orders")
     last = 2**31 - 1
-    long = seal(
+    long = LooseBatch(
         [b"x"],
         attributes=int(Compression.GZIP),
         record_count=last - 1,
         base_timestamp=1,
         max_timestamp=1,
-        producer=(5, 0, 0),
     )
-    steps = [long, produced_by(5, last - 1, b"y"), produced_by(5, last, b"y", b"z")]
+    steps = [
+        b"".join(long.sealed((5, 0, 0))),
+        produced_by(5, last - 1, b"y"),
+        produced_by(5, last, b"y", b"z"),
+    ]
     steps.append(produced_by(5, 1, b"w"))
     for content in steps:
         ack = await node.client.produce("orders", content)

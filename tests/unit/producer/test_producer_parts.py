@@ -332,7 +332,7 @@ class Bench:
 
 def values(batch: Any) -> list[bytes | None]:
     encoded = batch.encode(Compression.NONE, None, (1, 0, 0))
-    return [record.value for record in decode_records(encoded, "t", 0)]
+    return [record.value for record in decode_records(b"".join(encoded), "t", 0)]
 
 
 def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
@@ -387,7 +387,8 @@ def test_a_batch_is_stamped_anew_when_its_producer_changes() -> None:
     assert batch.encode(Compression.NONE, None, (1, 0, 0)) is first
     second = batch.encode(Compression.NONE, None, (1, 1, 0))
     assert second != first
-    assert [record.value for record in decode_records(second, "t", 0)] == [b"x"]
+    records = decode_records(b"".join(second), "t", 0)
+    assert [record.value for record in records] == [b"x"]
 
 
 def test_many_values_fill_batches_one_after_the_other() -> None:

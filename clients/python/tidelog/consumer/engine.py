@@ -21,6 +21,7 @@ from tidelog.consumer.fetching import Fetching, PartitionState
 from tidelog.consumer.offsets import OffsetLookup
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.engine.cluster import Cluster
+from tidelog.engine.large_messages import expect_large_messages
 from tidelog.engine.offsets import Found, OffsetQuestions
 from tidelog.engine.places import Place, Start, Time, place_of, reset_policy, timestamp_of
 from tidelog.errors import InvalidPartitions, InvalidRequest
@@ -106,6 +107,7 @@ class ConsumerEngine:
     def _begin(self) -> None:
         if not self._started:
             self._started = True
+            expect_large_messages()
             self.fetcher.start()
         self.fetcher.changed()
 

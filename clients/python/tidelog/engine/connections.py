@@ -17,7 +17,14 @@ from tidelog.engine.calls import is_being_cancelled, translated
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import BrokerUnreachable, ClientClosed
 from tidelog.version import __version__
-from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, handshake_pb2
+from tidelog.wire.produce_request import OutgoingProduce
+from tidelog.wire.v1 import (
+    admin_pb2_grpc,
+    broker_pb2,
+    broker_pb2_grpc,
+    handshake_pb2,
+    produce_pb2,
+)
 
 if TYPE_CHECKING:
     from tidelog.wire.v1.admin_pb2_grpc import AdminAsyncStub
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 PROTOCOL_MIN: Final = 1
 PROTOCOL_MAX: Final = 1
 SOFTWARE: Final = "tidelog-python"
+_BROKER_SERVICE: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"].full_name
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -43,6 +51,7 @@ class Connection:
         "channel",
         "handshake",
         "metadata",
+        "produce_stream",
     )
 
     def __init__(
@@ -52,6 +61,12 @@ class Connection:
         self.channel = channel
         self.broker: BrokerAsyncStub = broker_pb2_grpc.BrokerStub(channel)
         self.admin: AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
+        #: `broker.ProduceStream` for requests that were put together without generated code.
+        self.produce_stream = channel.stream_stream(
+            f"/{_BROKER_SERVICE}/ProduceStream",
+            request_serializer=OutgoingProduce.to_bytes,
+            response_deserializer=produce_pb2.ProduceResponse.FromString,
+        )
         #: To be sent with each call and stream.
         self.metadata = metadata
         self.handshake = handshake_pb2.HandshakeResponse()

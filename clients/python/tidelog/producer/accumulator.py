@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import InvalidPartitions, TidelogError
 from tidelog.producer.delivery import BatchDelivery, Deliveries, Delivery
 from tidelog.producer.partitioner import IN_TURN, STICKY
-from tidelog.records.builder import BatchBuilder, set_producer
+from tidelog.records.batch import NO_PRODUCER, LooseBatch
+from tidelog.records.builder import BatchBuilder
 from tidelog.records.compression import Compression
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+    from typing_extensions import Buffer
 
-_NOBODY: Final = (-1, -1, -1)
 #: What stands for the builder of a batch that was built: its pieces are free.
 _SPENT: Final = BatchBuilder(0)
 
@@ -35,6 +36,7 @@ class OpenBatch:
         "builder",
         "delivery",
         "encoded",
+        "loose",
         "opened_at",
         "producer",
         "size",
@@ -51,10 +53,11 @@ class OpenBatch:
         self.opened_at: float = opened_at
         #: Below zero: as long as the producer's delivery timeout says.
         self.timeout_s: float = -1.0
-        #: Set for batches that came encoded, from columns.
-        self.encoded: bytes | None = None
-        #: Id, epoch and sequence that `encoded` carries.
-        self.producer: tuple[int, int, int] = _NOBODY
+        #: The records without a header: of columns from the beginning, else once they are built.
+        self.loose: LooseBatch | None = None
+        #: The batch for the wire, in pieces, and the id, epoch and sequence that it carries.
+        self.encoded: Sequence[Buffer] = ()
+        self.producer: tuple[int, int, int] = NO_PRODUCER
         self.size: i64 = 0
 
     def bytes_held(self) -> int:
@@ -63,23 +66,16 @@ class OpenBatch:
 
     def encode(
         self, compression: Compression, level: int | None, producer: tuple[int, int, int]
-    ) -> bytes:
+    ) -> Sequence[Buffer]:
         """The batch for the wire under id, epoch and sequence; its records are built once."""
-        encoded = self.encoded
-        if encoded is None:
-            encoded = self.builder.build(
-                compression,
-                level=level,
-                producer_id=producer[0],
-                producer_epoch=producer[1],
-                base_sequence=producer[2],
-            )
+        loose = self.loose
+        if loose is None:
+            loose = self.loose = self.builder.loose(compression, level)
             self.builder = _SPENT
-        elif self.producer != producer:
-            encoded = set_producer(encoded, producer[0], producer[1], producer[2])
-        self.encoded = encoded
-        self.producer = producer
-        return encoded
+        if not self.encoded or self.producer != producer:
+            self.encoded = loose.sealed(producer)
+            self.producer = producer
+        return self.encoded
 
 
 class PartitionSlot:
@@ -269,15 +265,10 @@ class Accumulator:
         finally:
             self._release()
 
-    def add_encoded(
-        self,
-        route: TopicRoute,
-        partition: i64,
-        encoded: bytes,
-        record_count: int,
-        deliveries: Deliveries,
+    def add_batch(
+        self, route: TopicRoute, partition: i64, loose: LooseBatch, deliveries: Deliveries
     ) -> None:
-        """Queues a batch that is encoded already, behind what its partition holds."""
+        """Queues a batch whose records are encoded already, behind what its partition holds."""
         self._acquire()
         try:
             slot = _slot(route, partition)
@@ -285,13 +276,13 @@ class Accumulator:
             if before is not None:
                 self._seal(slot, before)
             batch = self._begin(slot)
-            batch.encoded = encoded
-            batch.size = len(encoded)
-            batch.delivery.count = record_count
+            batch.loose = loose
+            batch.size = loose.size
+            batch.delivery.count = loose.record_count
             self.used_bytes += batch.size
             self._seal(slot, batch)
             _move_on(route, slot)
-            deliveries.add(batch.delivery, 0, record_count)
+            deliveries.add(batch.delivery, 0, loose.record_count)
         finally:
             self._release()
 
@@ -347,7 +338,7 @@ class Accumulator:
         slot.open = None
         if batch.builder.count:
             batch.delivery.count = batch.builder.count
-        elif batch.encoded is None:
+        elif batch.loose is None:
             # Its first record was refused: an empty batch is nothing.
             self.used_bytes -= batch.builder.size
             return

@@ -16,13 +16,13 @@ from tidelog.errors import InvalidRecord
 from tidelog.producer.delivery import Deliveries
 from tidelog.producer.handing_over import checked, to_milliseconds
 from tidelog.producer.partitioner import BY_KEY, STICKY
-from tidelog.records.batch import read_header
-from tidelog.records.columns import encode_columns
+from tidelog.records.columns import loose_columns
 
 if TYPE_CHECKING:
     from tidelog.producer.accumulator import TopicRoute
     from tidelog.producer.handing_over import HandingOver
     from tidelog.producer.producer_settings import ProducerSettings
+    from tidelog.records.batch import LooseBatch
 
 #: value, key, timestamp, headers
 Columns = tuple[Any, Any, Any, Any]
@@ -82,10 +82,9 @@ class ColumnRecords:
             if found is None:
                 return True
             partition, batch = found
-            count = read_header(batch).record_count
-            accumulator.add_encoded(self._route, partition, batch, count, self.deliveries)
+            accumulator.add_batch(self._route, partition, batch, self.deliveries)
 
-    def _encoded(self) -> Iterator[tuple[int, bytes]]:
+    def _encoded(self) -> Iterator[tuple[int, LooseBatch]]:
         """Batches with their partitions, window by window."""
         size = getattr(self._columns["value"], "nbytes", 0)
         row_bytes = max(1, size // max(1, self._count))
@@ -99,7 +98,7 @@ class ColumnRecords:
             if window["timestamp"] is None:
                 window["timestamp"] = self._now_ms
             for partition, rows in self._split(window, start, stop):
-                for batch in encode_columns(
+                for batch in loose_columns(
                     rows.pop("value"),
                     **rows,
                     limit_bytes=self._settings.batch_size,

@@ -17,11 +17,12 @@ from grpc.aio import EOF
 
 from tidelog.engine.calls import error_of_call, is_being_cancelled
 from tidelog.errors import BrokerUnreachable, OutcomeUnknown, RequestTimedOut, TidelogError
-from tidelog.wire.v1 import produce_pb2
 
 if TYPE_CHECKING:
     from tidelog.engine.connections import Connection, Connections
     from tidelog.producer.partition_queue import QueuedBatch
+    from tidelog.wire.produce_request import OutgoingProduce
+    from tidelog.wire.v1 import produce_pb2
 
 RECONNECT_BACKOFF_S: Final = 0.05
 RECONNECT_BACKOFF_MAX_S: Final = 1.0
@@ -38,7 +39,7 @@ class Station(Protocol):
     async def encode(self, batches: list[QueuedBatch]) -> list[QueuedBatch]:
         """Makes the bytes of each batch; those that have them, in order."""
 
-    def request_of(self, batches: list[QueuedBatch]) -> produce_pb2.ProduceRequest:
+    def request_of(self, batches: list[QueuedBatch]) -> OutgoingProduce:
         """The request that carries them."""
 
     def on_written(self, batches: list[QueuedBatch]) -> bool:
@@ -153,7 +154,7 @@ class BrokerLane:
         return error
 
     async def _serve(self, connection: Connection) -> TidelogError | None:
-        self._call = connection.broker.ProduceStream(metadata=connection.metadata)
+        self._call = connection.produce_stream(metadata=connection.metadata)
         self._reader = self._loop.create_task(
             self._read(), name=f"tidelog-produce-answers-{self.address}"
         )
@@ -199,7 +200,7 @@ class BrokerLane:
             number = self._correlation_id
             unanswered[number] = Unanswered(batches, self._loop.time())
             request = self._station.request_of(batches)
-            request.correlation_id = number
+            request.head.correlation_id = number
             self._watch()
             await self._call.write(request)
             if self._station.on_written(batches):

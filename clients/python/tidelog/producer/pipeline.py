@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from tidelog.engine.large_messages import expect_large_messages
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import ClientClosed, OutcomeUnknown, RequestTimedOut, TidelogError
 from tidelog.producer.cluster_questions import ClusterQuestions
@@ -21,6 +22,7 @@ from tidelog.producer.lane import BrokerLane
 from tidelog.producer.partition_queue import PartitionKey, QueuedBatch, Verdict
 from tidelog.producer.producer_settings import ACKS_ALL
 from tidelog.records.compression import Compression
+from tidelog.wire.produce_request import OutgoingProduce
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog.wording import counted
 
@@ -77,6 +79,7 @@ class Pipeline:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self._acks = _acks_of(settings.acks)
+        expect_large_messages()
 
     # ------------------------------------------------------------------ the pump
 
@@ -244,21 +247,22 @@ class Pipeline:
         producer = (-1, -1, -1) if identity is None else (*identity, batch.sequence)
         batch.content.encode(self.settings.compression, self.settings.compression_level, producer)
 
-    def request_of(self, batches: list[QueuedBatch]) -> produce_pb2.ProduceRequest:
+    def request_of(self, batches: list[QueuedBatch]) -> OutgoingProduce:
         """See `lane.Station`."""
-        request = produce_pb2.ProduceRequest(
-            acks=self._acks,
-            timeout_ms=max(1, int(self.settings.request_timeout_ms * BROKER_SHARE)),
+        request = OutgoingProduce(
+            produce_pb2.ProduceRequest(
+                acks=self._acks,
+                timeout_ms=max(1, int(self.settings.request_timeout_ms * BROKER_SHARE)),
+            )
         )
-        add = request.partitions.add
         for batch in batches:
-            key = batch.key
-            add(
+            key, content = batch.key, batch.content
+            item = produce_pb2.PartitionBatch(
                 topic_id=key.topic_id,
                 partition=key.partition,
                 leader_epoch=self._questions.leader_epoch_of(key),
-                batch=batch.content.encoded,
             )
+            request.add(item, content.encoded, content.loose.size)
         return request
 
     def on_written(self, batches: list[QueuedBatch]) -> bool:

@@ -70,6 +70,8 @@ PREFIX: Final = struct.Struct(">qii")
 CRC: Final = struct.Struct(">I")
 PRODUCER: Final = struct.Struct(">qhi")
 PRODUCER_POSITION: Final = 43
+#: Id, epoch and sequence of a batch that no idempotent producer wrote.
+NO_PRODUCER: Final = (-1, -1, -1)
 ATTRIBUTES: Final = struct.Struct(">h")
 TIMESTAMP: Final = struct.Struct(">q")
 MAX_TIMESTAMP_POSITION: Final = 35
@@ -360,28 +362,49 @@ def with_log_append_time(batch: Buffer, header: BatchHeader, timestamp_ms: int) 
     return bytes(renewed)
 
 
-def seal(
-    records: Sequence[Buffer],
-    *,
-    attributes: int,
-    record_count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer: tuple[int, int, int],
-) -> bytes:
-    """A whole batch: a header for these records, with its CRC, and the records behind it.
+class LooseBatch:
+    """Records that have no header yet, since whose they are is not known yet.
 
-    The records may come in pieces; `producer` is id, epoch and base sequence. Base offset 0 and
-    leader epoch -1 wait for the broker. Raises `MessageTooLarge` when four bytes cannot hold the
-    length.
+    They may come in pieces: nothing is joined before the batch goes to the wire.
     """
-    length = _SMALLEST_LENGTH + sum([buffer_bytes(piece) for piece in records])
-    if length > LARGEST_LENGTH:
-        raise MessageTooLarge(f"A batch of {length} bytes is beyond what its header can say")
-    checked = CHECKED.pack(
-        attributes, record_count - 1, base_timestamp, max_timestamp, *producer, record_count
-    )
-    checksum = crc32c(checked)
-    for piece in records:
-        checksum = crc32c(piece, checksum)
-    return b"".join((UNCHECKED.pack(0, length, -1, MAGIC, checksum), checked, *records))
+
+    __slots__ = ("attributes", "base_timestamp", "max_timestamp", "record_count", "records", "size")
+
+    def __init__(
+        self,
+        records: Sequence[Buffer],
+        *,
+        attributes: int,
+        record_count: int,
+        base_timestamp: int,
+        max_timestamp: int,
+    ) -> None:
+        self.records: Sequence[Buffer] = records
+        self.attributes: i64 = attributes
+        self.record_count: i64 = record_count
+        self.base_timestamp: i64 = base_timestamp
+        self.max_timestamp: i64 = max_timestamp
+        #: Bytes of the whole batch, with its header.
+        self.size: i64 = HEADER_BYTES + sum([buffer_bytes(piece) for piece in records])
+
+    def sealed(self, producer: tuple[int, int, int]) -> list[Buffer]:
+        """The whole batch in pieces: a header with its CRC, and the records behind it.
+
+        `producer` is id, epoch and base sequence. Base offset 0 and leader epoch -1 wait for the
+        broker. Raises `MessageTooLarge` when four bytes cannot hold the length.
+        """
+        length = self.size - 12
+        if length > LARGEST_LENGTH:
+            raise MessageTooLarge(f"A batch of {length} bytes is beyond what its header can say")
+        checked = CHECKED.pack(
+            self.attributes,
+            self.record_count - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            *producer,
+            self.record_count,
+        )
+        checksum = crc32c(checked)
+        for piece in self.records:
+            checksum = crc32c(piece, checksum)
+        return [UNCHECKED.pack(0, length, -1, MAGIC, checksum) + checked, *self.records]

@@ -24,7 +24,7 @@ from tidelog.records.batch import (
     PRODUCER,
     PRODUCER_POSITION,
     TRANSACTIONAL_BIT,
-    seal,
+    LooseBatch,
 )
 from tidelog.records.compression import Compression, compress
 from tidelog.records.crc import crc32c
@@ -178,19 +178,24 @@ class BatchBuilder:
 
         Raises `InvalidRecord` when there are no records and `MessageTooLarge` beyond 2 GiB.
         """
+        attributes = TRANSACTIONAL_BIT if transactional else 0
+        attributes |= CONTROL_BIT if control else 0
+        loose = self.loose(compression, level, attributes)
+        return b"".join(loose.sealed((producer_id, producer_epoch, base_sequence)))
+
+    def loose(
+        self, compression: Compression, level: int | None = None, attributes: int = 0
+    ) -> LooseBatch:
+        """The records without a header; raises `InvalidRecord` when there are none."""
         if self.count == 0:
             raise InvalidRecord("A batch needs a record; nothing was appended")
         records = compress(compression, b"".join(self._pieces), level)
-        attributes = int(compression)
-        attributes |= TRANSACTIONAL_BIT if transactional else 0
-        attributes |= CONTROL_BIT if control else 0
-        return seal(
+        return LooseBatch(
             [records],
-            attributes=attributes,
+            attributes=attributes | int(compression),
             record_count=self.count,
             base_timestamp=self.base_timestamp,
             max_timestamp=self.max_timestamp,
-            producer=(producer_id, producer_epoch, base_sequence),
         )
 
     def _timestamp_delta(self, timestamp_ms: i64) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.errors import InvalidRecord
-from tidelog.records.batch import HEADER_BYTES, SMALLEST_RECORD_BYTES, seal
+from tidelog.records.batch import HEADER_BYTES, SMALLEST_RECORD_BYTES, LooseBatch
 from tidelog.records.builder import ZERO
 from tidelog.records.column_numbers import Bytes, Numbers
 from tidelog.records.compression import Compression, compress
@@ -39,29 +39,24 @@ _NOTHING: Final = pa.scalar(b"", LARGE_BINARY)
 
 def encode_rows(
     rows: Rows, limit_bytes: int, compression: Compression, level: int | None
-) -> list[bytes]:
+) -> Iterator[LooseBatch]:
     """The batches of all rows, in order."""
     if rows.count == 0:
         raise InvalidRecord("A batch needs a record; the columns are empty")
     encoder = ColumnEncoder(rows)
-    batches = []
     for cuts in encoder.windows(limit_bytes):
         for start, stop, records in encoder.batches(cuts):
             pieces = records
             if compression is not Compression.NONE:
                 pieces = [compress(compression, b"".join(records), level)]
             timestamp = rows.timestamp[start:stop]
-            batches.append(
-                seal(
-                    pieces,
-                    attributes=int(compression),
-                    record_count=stop - start,
-                    base_timestamp=int(timestamp[0]),
-                    max_timestamp=int(timestamp.max()),
-                    producer=(-1, -1, -1),
-                )
+            yield LooseBatch(
+                pieces,
+                attributes=int(compression),
+                record_count=stop - start,
+                base_timestamp=int(timestamp[0]),
+                max_timestamp=int(timestamp.max()),
             )
-    return batches
 
 
 class ColumnEncoder:

@@ -9,10 +9,11 @@ what `BatchBuilder` would.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.records.batch import NO_PRODUCER, LooseBatch
 from tidelog.records.compression import Compression
 from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES, BatchBody, BatchSource
 
@@ -72,16 +73,42 @@ def encode_columns(
 ) -> list[bytes]:
     """The record batches that hold the rows of these columns, in order.
 
+    The batches carry no producer identity; `set_producer` gives them one. The rest is as with
+    `loose_columns`, which spares a copy.
+    """
+    batches = loose_columns(
+        value,
+        timestamp=timestamp,
+        key=key,
+        headers=headers,
+        limit_bytes=limit_bytes,
+        compression=compression,
+        level=level,
+    )
+    return [b"".join(batch.sealed(NO_PRODUCER)) for batch in batches]
+
+
+def loose_columns(
+    value: Any,
+    *,
+    timestamp: Any,
+    key: Any = None,
+    headers: Any = None,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+) -> Iterator[LooseBatch]:
+    """The rows of these columns as batches that have no header yet, in order.
+
     `value` and `key` are Arrow arrays (binary, string, any width, views, chunked, with nulls) or
     sequences of bytes and None; `timestamp` is a column of milliseconds or Arrow timestamps, or
     one number for all rows; `headers` a column of lists of pairs. A batch takes at
-    most `limit_bytes` before compression, unless one record alone is larger. The batches carry
-    no producer identity; `set_producer` gives them one. Raises `InvalidRecord` or
-    `InvalidTimestamp` for columns that are none.
+    most `limit_bytes` before compression, unless one record alone is larger. Raises
+    `InvalidRecord` or `InvalidTimestamp` for columns that are none.
     """
     encoder = _loaded("column_encoder")
     rows = encoder.Rows(value, key=key, timestamp=timestamp, headers=headers)
-    batches: list[bytes] = encoder.encode_rows(rows, limit_bytes, compression, level)
+    batches: Iterator[LooseBatch] = encoder.encode_rows(rows, limit_bytes, compression, level)
     return batches
 
 
