@@ -25,7 +25,8 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.model import BrokerId, Offset, TopicId
-from tidelog.wire.v1 import admin_pb2_grpc, broker_pb2_grpc, common_pb2, produce_pb2
+from tidelog.wire.v1 import admin_pb2_grpc, common_pb2, produce_pb2
+from tidelog_broker.api.registration import add_broker_service
 from tidelog_broker.api.service import (
     ADMIN_SERVICE,
     BROKER_SERVICE,
@@ -270,7 +271,7 @@ class Broker:
             calls = Calls(self, listener.principal, self.metrics.calls)
 
             def register(server: Server, calls: Calls = calls) -> None:
-                broker_pb2_grpc.add_BrokerServicer_to_server(BrokerService(calls), server)
+                add_broker_service(BrokerService(calls), server)
                 admin_pb2_grpc.add_AdminServicer_to_server(AdminService(calls), server)
 
             server = await self._ports.serving(listener, register, (BROKER_SERVICE, ADMIN_SERVICE))

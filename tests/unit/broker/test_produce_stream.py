@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from tidelog.errors import UnknownTopic
+from tidelog.wire.envelopes import Incoming
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog_broker.api.caller import Caller
 from tidelog_broker.api.produce import ProduceAnswer
@@ -42,11 +43,15 @@ def test_answers_that_nobody_reads_hold_back_requests() -> None:
         stream = ProduceStream(broker, Caller(ANONYMOUS, "", ""), sink)
         taken = 0
 
-        async def refused_requests() -> AsyncIterator[produce_pb2.ProduceRequest]:
+        async def refused_requests() -> AsyncIterator[Incoming[produce_pb2.ProduceRequest]]:
             nonlocal taken
             for number in range(REQUESTS):
                 taken = number
-                yield produce_pb2.ProduceRequest(acks=9, correlation_id=number)  # type: ignore[arg-type]
+                request = produce_pb2.ProduceRequest(
+                    acks=9,  # type: ignore[arg-type]
+                    correlation_id=number,
+                )
+                yield Incoming(request, [])
 
         # An answer on its way: from now on others queue up behind it.
         first = ProduceAnswer(-1)
@@ -80,10 +85,12 @@ def test_few_answers_with_many_verdicts_hold_back_requests_too() -> None:
         partitions = [produce_pb2.PartitionBatch(topic="orders")] * 1_000
         taken = 0
 
-        async def requests() -> AsyncIterator[produce_pb2.ProduceRequest]:
+        async def requests() -> AsyncIterator[Incoming[produce_pb2.ProduceRequest]]:
             nonlocal taken
             for taken in range(50):  # noqa: B007 - looked at below
-                yield produce_pb2.ProduceRequest(partitions=partitions)
+                yield Incoming(
+                    produce_pb2.ProduceRequest(partitions=partitions), [b""] * len(partitions)
+                )
 
         first = ProduceAnswer(-1)
         stream._unanswered[first] = None
@@ -107,9 +114,9 @@ def test_a_stopping_broker_answers_what_it_took_and_ends_the_stream() -> None:
         sink.reads.set()
         stream = ProduceStream(broker, Caller(ANONYMOUS, "", ""), sink)
 
-        async def no_requests() -> AsyncIterator[produce_pb2.ProduceRequest]:
+        async def no_requests() -> AsyncIterator[Incoming[produce_pb2.ProduceRequest]]:
             await asyncio.Event().wait()
-            yield produce_pb2.ProduceRequest()
+            yield Incoming(produce_pb2.ProduceRequest(), [])
 
         owed = ProduceAnswer(4)
         stream._unanswered[owed] = None

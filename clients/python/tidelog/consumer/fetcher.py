@@ -21,6 +21,7 @@ from tidelog.engine.cluster import Cluster
 from tidelog.engine.connections import Connection
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import TidelogError
+from tidelog.wire.envelopes import Incoming
 from tidelog.wire.v1 import common_pb2, fetch_pb2
 
 logger = logging.getLogger(__name__)
@@ -195,24 +196,24 @@ class Fetcher:
     def _is_closing(self) -> bool:
         return not self._tasks
 
-    def _on_response(self, address: str, response: fetch_pb2.FetchStreamResponse) -> None:
+    def _on_response(self, address: str, response: Incoming[fetch_pb2.FetchStreamResponse]) -> None:
         fetching = self._fetching
         now = asyncio.get_running_loop().time()
-        for item in response.partitions:
+        for item, records in zip(response.message.partitions, response.payloads, strict=True):
             if item.HasField("error"):
                 fetching.on_error(item.session, error_of(item.error), now)
             elif item.HasField("diverging_epoch"):
                 end = item.diverging_epoch
                 fetching.on_diverging(item.session, end.leader_epoch, end.end_offset)
             else:
-                self._take_records(address, item)
+                self._take_records(address, item, bytes(records))
                 continue
             self.changed()
         self._warned = False
         self._on_delivery()
 
-    def _take_records(self, address: str, item: fetch_pb2.PartitionRecords) -> None:
-        fetching, records = self._fetching, item.records
+    def _take_records(self, address: str, item: fetch_pb2.PartitionRecords, records: bytes) -> None:
+        fetching = self._fetching
         self._credit.pushed(address, len(records))
         marks = item.high_watermark, item.log_start_offset
         unwanted_bytes = fetching.on_records(item.session, records, marks)

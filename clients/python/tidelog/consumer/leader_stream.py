@@ -14,9 +14,10 @@ from tidelog.engine.calls import translated
 from tidelog.engine.connections import Connection
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import BrokerUnreachable, TidelogError
+from tidelog.wire.envelopes import Incoming
 from tidelog.wire.v1 import fetch_pb2
 
-OnResponse = Callable[[str, fetch_pb2.FetchStreamResponse], None]
+OnResponse = Callable[[str, Incoming[fetch_pb2.FetchStreamResponse]], None]
 
 
 class LeaderStream:
@@ -75,16 +76,17 @@ class LeaderStream:
         )
 
     async def _listen(self, connection: Connection, on_response: OnResponse) -> None:
-        call = connection.broker.FetchStream(self._requests(), metadata=connection.metadata)
+        call = connection.fetch_stream(self._requests(), metadata=connection.metadata)
         try:
             async for response in call:
-                if response.HasField("error"):
-                    self._reason = error_of(response.error)
+                if response.message.HasField("error"):
+                    self._reason = error_of(response.message.error)
                 else:
                     on_response(self.address, response)
-                if response.throttle_ms > 0:
+                throttle_ms = response.message.throttle_ms
+                if throttle_ms > 0:
                     now = asyncio.get_running_loop().time()
-                    self._speaks_again_at = now + response.throttle_ms / 1000
+                    self._speaks_again_at = now + throttle_ms / 1000
         finally:
             self._is_over = True
             self._changed.set()

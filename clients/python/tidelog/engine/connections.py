@@ -8,7 +8,7 @@ tries anew. Runs on one event loop; after `close` nothing of any connection is l
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
 
@@ -17,11 +17,12 @@ from tidelog.engine.calls import is_being_cancelled, translated
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import BrokerUnreachable, ClientClosed
 from tidelog.version import __version__
-from tidelog.wire.produce_request import OutgoingProduce
+from tidelog.wire.envelopes import FETCHED, Outgoing
 from tidelog.wire.v1 import (
     admin_pb2_grpc,
     broker_pb2,
     broker_pb2_grpc,
+    fetch_pb2,
     handshake_pb2,
     produce_pb2,
 )
@@ -49,6 +50,7 @@ class Connection:
         "admin",
         "broker",
         "channel",
+        "fetch_stream",
         "handshake",
         "metadata",
         "produce_stream",
@@ -61,11 +63,16 @@ class Connection:
         self.channel = channel
         self.broker: BrokerAsyncStub = broker_pb2_grpc.BrokerStub(channel)
         self.admin: AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
-        #: `broker.ProduceStream` for requests that were put together without generated code.
-        self.produce_stream = channel.stream_stream(
+        #: `broker.ProduceStream` and `broker.FetchStream` without the copies of generated code.
+        self.produce_stream: Any = channel.stream_stream(
             f"/{_BROKER_SERVICE}/ProduceStream",
-            request_serializer=OutgoingProduce.to_bytes,
+            request_serializer=Outgoing.to_bytes,
             response_deserializer=produce_pb2.ProduceResponse.FromString,
+        )
+        self.fetch_stream: Any = channel.stream_stream(
+            f"/{_BROKER_SERVICE}/FetchStream",
+            request_serializer=fetch_pb2.FetchStreamRequest.SerializeToString,
+            response_deserializer=FETCHED.split,
         )
         #: To be sent with each call and stream.
         self.metadata = metadata

@@ -21,7 +21,7 @@ from tidelog.errors import BrokerUnreachable, OutcomeUnknown, RequestTimedOut, T
 if TYPE_CHECKING:
     from tidelog.engine.connections import Connection, Connections
     from tidelog.producer.partition_queue import QueuedBatch
-    from tidelog.wire.produce_request import OutgoingProduce
+    from tidelog.wire.envelopes import Outgoing
     from tidelog.wire.v1 import produce_pb2
 
 RECONNECT_BACKOFF_S: Final = 0.05
@@ -39,7 +39,7 @@ class Station(Protocol):
     async def encode(self, batches: list[QueuedBatch]) -> list[QueuedBatch]:
         """Makes the bytes of each batch; those that have them, in order."""
 
-    def request_of(self, batches: list[QueuedBatch]) -> OutgoingProduce:
+    def request_of(self, batches: list[QueuedBatch]) -> Outgoing[produce_pb2.ProduceRequest]:
         """The request that carries them."""
 
     def on_written(self, batches: list[QueuedBatch]) -> bool:

@@ -22,7 +22,7 @@ from tidelog.producer.lane import BrokerLane
 from tidelog.producer.partition_queue import PartitionKey, QueuedBatch, Verdict
 from tidelog.producer.producer_settings import ACKS_ALL
 from tidelog.records.compression import Compression
-from tidelog.wire.produce_request import OutgoingProduce
+from tidelog.wire.envelopes import PRODUCE, Outgoing
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog.wording import counted
 
@@ -247,14 +247,13 @@ class Pipeline:
         producer = (-1, -1, -1) if identity is None else (*identity, batch.sequence)
         batch.content.encode(self.settings.compression, self.settings.compression_level, producer)
 
-    def request_of(self, batches: list[QueuedBatch]) -> OutgoingProduce:
+    def request_of(self, batches: list[QueuedBatch]) -> Outgoing[produce_pb2.ProduceRequest]:
         """See `lane.Station`."""
-        request = OutgoingProduce(
-            produce_pb2.ProduceRequest(
-                acks=self._acks,
-                timeout_ms=max(1, int(self.settings.request_timeout_ms * BROKER_SHARE)),
-            )
+        head = produce_pb2.ProduceRequest(
+            acks=self._acks,
+            timeout_ms=max(1, int(self.settings.request_timeout_ms * BROKER_SHARE)),
         )
+        request = Outgoing(PRODUCE, head)
         for batch in batches:
             key, content = batch.key, batch.content
             item = produce_pb2.PartitionBatch(

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.wire.envelopes import FETCHED, Outgoing
 from tidelog.wire.v1 import fetch_pb2
 from tidelog_broker.api.fetch import (
     PARTITION_BYTES_DEFAULT,
@@ -30,6 +31,8 @@ from tidelog_runtime.wire_errors import to_wire
 if TYPE_CHECKING:
     from tidelog_broker.api.caller import Caller
     from tidelog_broker.broker import Broker
+
+Answer = Outgoing[fetch_pb2.FetchStreamResponse]
 
 
 class FetchSession:
@@ -71,7 +74,7 @@ class FetchStream:
 
     async def run(
         self, requests: AsyncIterator[fetch_pb2.FetchStreamRequest]
-    ) -> AsyncIterator[fetch_pb2.FetchStreamResponse]:
+    ) -> AsyncIterator[Answer]:
         """Yields answers until the client ends the stream."""
         listener = asyncio.get_running_loop().create_task(
             self._listen(requests), name="fetch-stream-requests"
@@ -85,7 +88,7 @@ class FetchStream:
             if listener.done() and not listener.cancelled():
                 listener.result()
             if self._failure is not None:
-                yield fetch_pb2.FetchStreamResponse(error=to_wire(self._failure))
+                yield Outgoing(FETCHED, fetch_pb2.FetchStreamResponse(error=to_wire(self._failure)))
         finally:
             stop_listening()
             listener.cancel()
@@ -176,9 +179,9 @@ class FetchStream:
 
     # ------------------------------------------------------------------ what the broker answers
 
-    async def _next_response(self) -> fetch_pb2.FetchStreamResponse | None:
+    async def _next_response(self) -> Answer | None:
         """The next answer; None when the client has ended the stream meanwhile."""
-        response = fetch_pb2.FetchStreamResponse()
+        response = Outgoing(FETCHED, fetch_pb2.FetchStreamResponse())
         filled = 0
         deadline: float | None = None
         loop = asyncio.get_running_loop()
@@ -197,9 +200,9 @@ class FetchStream:
             except TimeoutError:
                 break
         while self._refusals:
-            response.partitions.append(self._refusals.popleft())
+            response.add(self._refusals.popleft(), (), 0)
         self._told.set()
-        return response if response.partitions else None
+        return response if response.count else None
 
     def _response_bytes_max(self) -> int:
         return answer_bytes_max(self._broker, self._options, PARTITION_BYTES_DEFAULT)
@@ -208,7 +211,7 @@ class FetchStream:
         """What is worth an answer: what the client asks for, as far as an answer can hold it."""
         return max(1, min(self._options.min_bytes, self._response_bytes_max()))
 
-    def _fill(self, response: fetch_pb2.FetchStreamResponse, filled: int) -> int:
+    def _fill(self, response: Answer, filled: int) -> int:
         """Reads from ready sessions in turn while there is credit and room; the bytes there are.
 
         An answer that the next batch does not fit into counts as full.
@@ -226,7 +229,7 @@ class FetchStream:
     def _read(
         self,
         session: FetchSession,
-        response: fetch_pb2.FetchStreamResponse,
+        response: Answer,
         room_bytes: int,
         *,
         is_first: bool,
@@ -249,9 +252,9 @@ class FetchStream:
             else:
                 partition.call_on_commit(session)
             return 0
-        answer = response.partitions.add(session=session.number)
+        answer = fetch_pb2.PartitionRecords(session=session.number)
         fill_watermarks(answer, partition)
-        answer.records = records
+        response.add(answer, (records,), len(records))
         session.offset = next_offset
         self._ready[session] = None
         return len(records)
@@ -259,7 +262,7 @@ class FetchStream:
 
 async def fetch_stream(
     broker: Broker, caller: Caller, requests: AsyncIterator[fetch_pb2.FetchStreamRequest]
-) -> AsyncIterator[fetch_pb2.FetchStreamResponse]:
+) -> AsyncIterator[Answer]:
     """Serves one fetch stream."""
     async for response in FetchStream(broker, caller).run(requests):
         yield response

@@ -8,7 +8,7 @@ is the order in the log. What remains is waiting for the commit, which the calle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
@@ -18,8 +18,10 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.model import Offset, TopicId
+from tidelog.records.batch import buffer_bytes
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog_broker.partition.waiting import PendingProduce
+from tidelog_runtime.disk import Buffer
 from tidelog_runtime.wire_errors import to_wire
 
 if TYPE_CHECKING:
@@ -85,11 +87,13 @@ def append_batches(
     broker: Broker,
     caller: Caller,
     request: produce_pb2.ProduceRequest,
+    batches: Sequence[Buffer],
     refusals: Mapping[str, TidelogError],
 ) -> ProduceAnswer:
     """Writes every batch of a request; each partition gets its own verdict.
 
-    `refusals` says of topics that could not be created why not.
+    `batches` belong to the partitions one by one; `refusals` says of topics that could not be
+    created why not.
     """
     answer = ProduceAnswer(request.correlation_id)
     all_in_sync = request.acks == common_pb2.ACKS_ALL
@@ -97,9 +101,8 @@ def append_batches(
     find, principal = broker.replicas.find, caller.principal
     acks = answer.response.partitions
     batch_bytes = 0
-    for index, item in enumerate(request.partitions):
-        batch = item.batch
-        batch_bytes += len(batch)
+    for index, (item, batch) in enumerate(zip(request.partitions, batches, strict=True)):
+        batch_bytes += buffer_bytes(batch)
         topic, topic_id, number = item.topic, item.topic_id, item.partition
         try:
             partition = find(topic, TopicId(topic_id), number, principal)
@@ -163,7 +166,8 @@ async def produce(
     refuse_request(request)
     refusals = await create_missing(broker, caller, request)
     await broker.in_flight.wait_for_room()
-    answer = append_batches(broker, caller, request, refusals)
+    batches = [item.batch for item in request.partitions]
+    answer = append_batches(broker, caller, request, batches, refusals)
     if answer.is_complete:
         return answer.response
     complete = asyncio.Event()

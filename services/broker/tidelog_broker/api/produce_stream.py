@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.errors import TidelogError
+from tidelog.wire.envelopes import Incoming
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog_broker.api.produce import (
     ProduceAnswer,
@@ -57,7 +58,7 @@ class ProduceStream:
         self._changed = asyncio.Event()
         self._sent = asyncio.Event()
 
-    async def run(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
+    async def run(self, requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]]) -> None:
         """Serves until the client ends the stream, or the broker stops; answers what it took."""
         reader = asyncio.get_running_loop().create_task(
             self._read(requests), name="produce-stream-requests"
@@ -85,7 +86,7 @@ class ProduceStream:
         """True while an answer is owed."""
         return bool(self._unanswered or self._outbox or self._sending)
 
-    async def _read(self, requests: AsyncIterator[produce_pb2.ProduceRequest]) -> None:
+    async def _read(self, requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]]) -> None:
         async for request in requests:
             await self._serve(request)
             if self._verdicts_queued > VERDICTS_QUEUED_MAX:
@@ -104,7 +105,8 @@ class ProduceStream:
         if self._sender is not None:
             self._sender.cancel()
 
-    async def _serve(self, request: produce_pb2.ProduceRequest) -> None:
+    async def _serve(self, incoming: Incoming[produce_pb2.ProduceRequest]) -> None:
+        request, batches = incoming
         broker = self._broker
         try:
             broker.stopping.check()
@@ -119,7 +121,7 @@ class ProduceStream:
             return
         if not broker.in_flight.has_room:
             await broker.in_flight.wait_for_room()
-        answer = append_batches(broker, self._caller, request, refusals)
+        answer = append_batches(broker, self._caller, request, batches, refusals)
         if request.acks == common_pb2.ACKS_NONE:
             return
         if answer.is_complete:
@@ -178,7 +180,7 @@ def _has_failed(reader: asyncio.Task[None]) -> bool:
 async def produce_stream(
     broker: Broker,
     caller: Caller,
-    requests: AsyncIterator[produce_pb2.ProduceRequest],
+    requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]],
     sink: ResponseSink,
 ) -> None:
     """Serves one produce stream."""

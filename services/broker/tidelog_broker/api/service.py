@@ -21,6 +21,7 @@ from tidelog.errors import (
     TidelogError,
     UnsupportedVersion,
 )
+from tidelog.wire.envelopes import Outgoing
 from tidelog.wire.v1 import (
     admin_pb2,
     admin_pb2_grpc,
@@ -205,9 +206,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def Fetch(self, request: Any, context: Context) -> Any:
         return await self._calls.unary("Fetch", fetch, request, context)
 
-    async def FetchStream(
+    async def FetchStream(  # type: ignore[override] # see `registration`
         self, request_iterator: Any, context: Context
-    ) -> AsyncIterator[fetch_pb2.FetchStreamResponse]:
+    ) -> AsyncIterator[Outgoing[fetch_pb2.FetchStreamResponse]]:
         broker = self._calls.broker
         async for response in self._calls.stream(
             "FetchStream", lambda caller: fetch_stream(broker, caller, request_iterator), context

@@ -30,6 +30,7 @@ from tidelog_broker.partition.core import PartitionCore
 from tidelog_broker.partition.waiting import CommitQueue, PendingProduce
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.producer_state import Duplicate
+from tidelog_runtime.disk import Buffer
 
 
 class Reader(Protocol):
@@ -111,7 +112,7 @@ class Partition:
     # ------------------------------------------------------------------ producing
 
     def append(
-        self, batch: bytes, known_epoch: int | None, *, all_in_sync: bool, now_ms: int
+        self, batch: Buffer, known_epoch: int | None, *, all_in_sync: bool, now_ms: int
     ) -> Done:
         """Writes one batch, or finds that it was written before; raises when it is refused.
 
