@@ -21,7 +21,7 @@ from tidelog.errors import (
     UnknownServerError,
     UnknownTopic,
 )
-from tidelog.producer.core import ProducerCore
+from tidelog.producer.core import SMALL_REQUEST_BYTES, ProducerCore
 from tidelog.producer.partition_queue import (
     Identity,
     PartitionKey,
@@ -317,3 +317,34 @@ def test_time_is_looked_at_when_something_is_due() -> None:
     core.pass_time(20.0)
     assert [type(verdict.error) for verdict in core.take_verdicts()] == [DeliveryExpired]
     assert core.wakes_at == 50.0
+
+
+@pytest.mark.parametrize(
+    ("size", "together"), [(100, 5), (SMALL_REQUEST_BYTES // 2, 2), (10**6, 1)]
+)
+def test_small_batches_of_a_partition_go_out_together(size: int, together: int) -> None:
+    core = ProducerCore(is_idempotent=True, window=5)
+    core.on_identity(FIRST)
+    batches = [QueuedBatch(KEY, number, 10, size, 100.0) for number in range(8)]
+    for batch in batches:
+        core.add(batch)
+    assert core.collect(0.0, lambda _: True) == batches[:1]
+    core.on_acknowledged(batches[0], 0, -1)
+    sent = core.collect(0.0, lambda _: True)
+    assert sent == batches[1 : 1 + together]
+    assert [batch.sequence for batch in sent] == [10 * (1 + number) for number in range(together)]
+
+
+def test_every_partition_has_its_turn_before_a_second_batch_of_one() -> None:
+    core = ProducerCore(is_idempotent=True, window=5)
+    core.on_identity(FIRST)
+    keys = [KEY, KEY._replace(partition=4)]
+    for key in keys:
+        core.add(QueuedBatch(key, "warm", 1, 100, 100.0))
+    for batch in core.collect(0.0, lambda _: True):
+        core.on_acknowledged(batch, 0, -1)
+    for number in range(2):
+        for key in keys:
+            core.add(QueuedBatch(key, number, 1, 100, 100.0))
+    sent = [(batch.key.partition, batch.content) for batch in core.collect(0.0, lambda _: True)]
+    assert sent == [(3, 0), (4, 0), (3, 1), (4, 1)]

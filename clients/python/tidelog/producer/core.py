@@ -21,6 +21,8 @@ from tidelog.producer.partition_queue import (
 
 #: What a request holds at most, beside a first batch that is larger.
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+#: Below this a request takes several batches of a partition.
+SMALL_REQUEST_BYTES: Final = 64 * 1024
 FOREVER: Final = float("inf")
 
 
@@ -79,7 +81,11 @@ class ProducerCore:
     def collect(
         self, now: float, is_led_here: Callable[[PartitionQueue], bool]
     ) -> list[QueuedBatch]:
-        """The batches of the next request to a broker: one a partition, oldest turn first."""
+        """The batches of the next request to a broker, oldest turn first.
+
+        One a partition, and while they are small what waits behind them too: a request costs the
+        same whatever it holds.
+        """
         found: list[QueuedBatch] = []
         size = 0
         for queue in list(self._active):
@@ -96,7 +102,20 @@ class ProducerCore:
             queue = self._queues[batch.key]
             del self._active[queue]
             self._active[queue] = None
-        return found
+        return self._with_followers(found, size, now)
+
+    def _with_followers(self, found: list[QueuedBatch], size: int, now: float) -> list[QueuedBatch]:
+        """Adds what may go out behind these batches, as long as all is small."""
+        together = found[:]
+        for batch in found:
+            queue = self._queues[batch.key]
+            while size < SMALL_REQUEST_BYTES:
+                follower = queue.next_batch(now, self.identity)
+                if follower is None:
+                    break
+                together.append(follower)
+                size += follower.size
+        return together
 
     def needs_identity(self) -> bool:
         """Whether some batch waits for an id or for the next epoch."""

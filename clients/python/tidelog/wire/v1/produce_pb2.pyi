@@ -37,7 +37,7 @@ class ProduceRequest(_message.Message):
     """reserved: transactional producers are refused until they exist"""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionBatch]:
-        """one batch a partition"""
+        """in turn, also where a partition comes twice"""
 
     def __init__(
         self,
