@@ -71,14 +71,26 @@ def test_columns_hold_what_records_hold(codec: Twin, compression: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 600, 8_300, 16_500])
-@pytest.mark.parametrize("size", [0, 5, 12, 13, 100])
+@pytest.mark.parametrize("size", [0, 5, 12, 13, 63, 64, 100])
 def test_runs_of_equal_records(codec: Twin, count: int, size: int) -> None:
     values = [bytes((i % 256,)) * size for i in range(count)]
     batch = codec.columns.encode_columns(values, timestamp=NOW, limit_bytes=1 << 30)[0]
+    builder = codec.builder.BatchBuilder(1 << 30)
+    builder.extend(values, NOW)
+    assert batch == builder.build()
     table = codec.columns.decode_columns(batch)
     assert table["value"].to_pylist() == values
     assert table["offset"].to_pylist() == list(range(count))
     assert table["key"].null_count == count
+
+
+@pytest.mark.parametrize("size", [8_191, 8_192, 20_000])
+def test_large_values_of_one_size(codec: Twin, size: int) -> None:
+    values = [bytes((i % 256,)) * size for i in range(100)]
+    batches = codec.columns.encode_columns(values[:1] + values, timestamp=NOW, limit_bytes=10**6)
+    builder = codec.builder.BatchBuilder(10**6)
+    builder.extend((values[:1] + values)[: codec.batch.read_header(batches[0]).record_count], NOW)
+    assert batches[0] == builder.build()
 
 
 def test_the_brokers_time_and_markers(codec: Twin) -> None:

@@ -73,18 +73,17 @@ class BatchBuilder:
         timestamp_delta = self._timestamp_delta(timestamp_ms)
         offset_delta = varint(self.count)
         length: i64 = 1 + len(timestamp_delta) + len(offset_delta)
-        if key is None:
-            key_length = NULL
-        else:
+        value_bytes: i64 = 0 if value is None else _length(value, "value")
+        if key is not None:
             key_length = varint(_length(key, "key"))
-            length += len(key)
-        if value is None:
-            value_length = NULL
+            value_length = NULL if value is None else varint(value_bytes)
+            length += len(key_length) + len(key)
+        elif value is None:
+            value_length = NULL_KEY_AND_VALUE
         else:
-            value_length = varint(_length(value, "value"))
-            length += len(value)
+            value_length = _null_key_and_length(value_bytes)
         tail = encoded_headers(headers) if headers else ZERO
-        length += len(key_length) + len(value_length) + len(tail)
+        length += len(value_length) + value_bytes + len(tail)
         head = _head(length)
         size = self.size + length - 1 + len(head)
         if size > self.limit_bytes and self.count:
@@ -93,8 +92,8 @@ class BatchBuilder:
         pieces.append(head)
         pieces.append(timestamp_delta)
         pieces.append(offset_delta)
-        pieces.append(key_length)
         if key is not None:
+            pieces.append(key_length)
             pieces.append(key)
         pieces.append(value_length)
         if value is not None:

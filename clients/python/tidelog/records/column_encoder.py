@@ -21,6 +21,7 @@ from tidelog.records.batch import HEADER_BYTES, SMALLEST_RECORD_BYTES, LooseBatc
 from tidelog.records.builder import ZERO
 from tidelog.records.column_numbers import Bytes, Numbers
 from tidelog.records.compression import Compression, compress
+from tidelog.records.regular_rows import regular_records, regular_values
 from tidelog.records.rows import LARGE_BINARY, Rows
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class ColumnEncoder:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
+        #: The values as a table, where the rows differ in nothing else.
+        self.regular = None
+        if rows.key is None and rows.tail is None and rows.timestamp.min() == rows.timestamp.max():
+            self.regular = regular_values(rows.value)
         value_bytes = lengths(rows.value)
         self.value_length = _zigzag(value_bytes)
         self.payload_bytes = _widths(self.value_length) + np.maximum(value_bytes, 0) + 2
@@ -98,6 +103,10 @@ class ColumnEncoder:
 
     def batches(self, cuts: list[int]) -> Iterator[tuple[int, int, list[Buffer]]]:
         """The rows of each batch of a window, and their records in pieces."""
+        if self.regular is not None:
+            for start, stop in pairwise(cuts):
+                yield start, stop, [regular_records(self.regular[start:stop])]
+            return
         joined = self._joined(cuts)
         records = memoryview(joined.buffers()[2])
         ends = np.frombuffer(joined.buffers()[1], np.int64)

@@ -40,13 +40,15 @@ KNOWN_ACKS: Final = frozenset(common_pb2.Acks.values())
 class ProduceAnswer:
     """A response under way: complete once nothing in it waits for a commit."""
 
-    __slots__ = ("_on_complete", "_timer", "held_bytes", "pending", "response")
+    __slots__ = ("_on_complete", "_timer", "held_bytes", "pending", "response", "wakes_readers")
 
     def __init__(self, correlation_id: int) -> None:
         self.response = produce_pb2.ProduceResponse(correlation_id=correlation_id)
         self.pending = PendingProduce(self._finish)
         #: What counts against queued.max.request.bytes while the answer is under way.
         self.held_bytes = 0
+        #: Whether readers of a partition waited for what was written.
+        self.wakes_readers = False
         self._timer: asyncio.TimerHandle | None = None
         self._on_complete: Callable[[ProduceAnswer], None] | None = None
 
@@ -106,6 +108,8 @@ def append_batches(
         topic, topic_id, number = item.topic, item.topic_id, item.partition
         try:
             partition = find(topic, TopicId(topic_id), number, principal)
+            if partition.has_readers:
+                answer.wakes_readers = True
             known_epoch = item.leader_epoch if item.HasField("leader_epoch") else None
             done = partition.append(batch, known_epoch, all_in_sync=all_in_sync, now_ms=now_ms)
         except TidelogError as error:

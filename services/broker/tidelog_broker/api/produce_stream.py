@@ -125,7 +125,7 @@ class ProduceStream:
         if request.acks == common_pb2.ACKS_NONE:
             return
         if answer.is_complete:
-            await self._send(answer.response)
+            await self._send(answer.response, readers_first=answer.wakes_readers)
             return
         self._unanswered[answer] = None
         broker.in_flight.add(answer.held_bytes)
@@ -155,10 +155,15 @@ class ProduceStream:
         self._outbox.append(response)
         self._verdicts_queued += 1 + len(response.partitions)
 
-    async def _send(self, response: produce_pb2.ProduceResponse) -> None:
+    async def _send(
+        self, response: produce_pb2.ProduceResponse, *, readers_first: bool = False
+    ) -> None:
         self._enqueue(response)
         if not self._sending:
             self._sending = True
+            if readers_first:
+                # They were woken and have the next turn: gRPC would write the answer at once.
+                await asyncio.sleep(0)
             await self._send_outbox()
 
     async def _send_outbox(self) -> None:

@@ -179,10 +179,16 @@ class Partition:
         core = self.core
         if core.record_durable(core.broker_id, end):
             self.log.high_watermark = core.high_watermark
-            if self._commits:
-                self._commits.release(core.high_watermark)
+            # Readers first: the record is under way to them before its producer is answered.
             if self._readers:
                 self._wake_readers()
+            if self._commits:
+                self._commits.release(core.high_watermark)
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether somebody waits at the high watermark."""
+        return bool(self._readers)
 
     # ------------------------------------------------------------------ reading
 
