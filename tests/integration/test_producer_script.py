@@ -12,6 +12,7 @@ import pytest
 
 from tidelog import AsyncProducer, Delivery, OutcomeUnknown
 from tidelog.errors import InvalidProducerEpoch, Refused, TidelogError
+from tidelog.producer import core
 from tidelog.records.batch import read_header
 from tidelog.records.decoder import decode_records
 from tidelog.wire.v1 import (
@@ -41,6 +42,12 @@ def _no_failure_is_kept() -> Iterator[None]:
     """A failure that was caught keeps its call, and so grpc's thread, until it is collected."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _one_batch_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts answer request by request, and their batches go as large ones do."""
+    monkeypatch.setattr(core, "SMALL_REQUEST_BYTES", 0)
 
 
 class Sent:
@@ -368,3 +375,27 @@ def test_closing_while_a_batch_is_unanswered() -> None:
         assert all(issubclass(verdict, Refused) for verdict in verdicts[5:])
 
     asyncio.run(with_broker(script, scenario))
+
+
+def test_batches_of_one_request_are_repeated_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(core, "SMALL_REQUEST_BYTES", 64 * 1024)
+
+    async def script(broker: ScriptedBroker, request: Request) -> Response | None:
+        answer = acknowledged(request)
+        if len(broker.requests) == 2:
+            answer.partitions[0].error.code = common_pb2.NOT_ENOUGH_REPLICAS
+            for ack in answer.partitions[1:]:
+                ack.error.code = common_pb2.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return answer
+
+    async def scenario(broker: ScriptedBroker, producer: AsyncProducer) -> None:
+        await producer.send("t", b"0", partition=0)
+        for handle in [alone(producer, b"%d" % number) for number in range(1, 4)]:
+            await handle
+
+    broker = asyncio.run(with_broker(script, scenario))
+    sent = [([b"%d" % number], 0, number) for number in range(4)]
+    assert broker.tell() == sent + sent[1:]
+    assert [len(request.partitions) for request in broker.requests] == [1, 3, 3]
