@@ -14,6 +14,7 @@ from simulation.world import World, run
 from tidelog.consumer.leader_stream import LeaderStream
 from tidelog.engine.connections import Connection
 from tidelog.errors import BrokerUnreachable
+from tidelog.wire.envelopes import Incoming
 from tidelog.wire.v1 import fetch_pb2, metadata_pb2
 
 ADDRESS = "there:1"
@@ -44,7 +45,7 @@ class Leader:
         self.stream = stream
         self.heard_after_s = 0.0
 
-    def FetchStream(self, requests: AsyncIterator[Any], metadata: object) -> Any:
+    def fetch_stream(self, requests: AsyncIterator[Any], metadata: object) -> Any:
         self.answers = self._answers(requests)
         return self
 
@@ -56,7 +57,7 @@ class Leader:
 
     async def _answers(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         loop = asyncio.get_running_loop()
-        yield fetch_pb2.FetchStreamResponse(throttle_ms=500)
+        yield Incoming(fetch_pb2.FetchStreamResponse(throttle_ms=500), [])
         begun = loop.time()
         self.stream.grant(10)
         assert (await anext(requests)).credit_bytes == 10
@@ -66,7 +67,7 @@ class Leader:
 def test_wishes_wait_as_long_as_a_leader_asks_for() -> None:
     stream = LeaderStream(ADDRESS, fetch_pb2.FetchOptions())
     leader = Leader(stream)
-    connection: Any = SimpleNamespace(broker=leader, metadata=())
+    connection: Any = SimpleNamespace(fetch_stream=leader.fetch_stream, metadata=())
 
     async def case() -> None:
         with pytest.raises(BrokerUnreachable, match="has ended the stream"):
