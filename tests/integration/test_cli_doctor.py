@@ -148,7 +148,7 @@ def test_nobody_answers(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_listener_that_hangs_up(doctor: Doctor, rude_listener: str) -> None:
     step, _, advice = failure(doctor, rude_listener)
     assert step == "handshake"
-    assert "does not speak gRPC" in advice
+    assert "not the one for metrics" in advice
 
 
 def test_a_page_of_metrics(doctor: Doctor, tidelog_cluster: InProcessCluster) -> None:

@@ -26,7 +26,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     if not word or len(word) > WORD_LENGTH_MAX:
         return None
     best: tuple[int, str] | None = None
-    limit = max(1, min(3, len(word) // 3))
+    limit = min(3, max(1, len(word) // 3), len(word) - 1)  # of one letter all others are near
     left = LETTERS_MAX
     lowered = word.lower()
     letters = set(lowered)

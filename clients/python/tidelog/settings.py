@@ -24,6 +24,8 @@ Size = int | str
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|b)?", re.IGNORECASE)
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _CHECK: Final = "check"
+#: How an address is written.
+AN_ADDRESS: Final = 'Write "host:port", such as "localhost:9094"'
 
 
 def read(kind: type[Settings], given: Mapping[str, object], client: str) -> Settings:
@@ -139,17 +141,23 @@ def anything(default: object) -> Any:
 
 def addresses(bootstrap: str | list[str] | tuple[str, ...]) -> list[str]:
     """The brokers to begin with: "host:port", several separated by commas, or a list of them."""
+    if not isinstance(bootstrap, str | list | tuple):
+        raise _no_address(bootstrap)
     parts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
-    found = [part.strip() for part in parts if part.strip()]
+    found = []
+    for part in parts:
+        if not isinstance(part, str):
+            raise _no_address(part)
+        if part.strip():
+            found.append(part.strip())
     if not found:
-        raise InvalidConfig(
-            f"{bootstrap!r} names no broker", hint='Write "host:port", such as "localhost:9094"'
-        )
+        raise InvalidConfig(f"{bootstrap!r} names no broker", hint=AN_ADDRESS)
     for address in found:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65_536:
-            raise InvalidConfig(
-                f"{address!r} is no address of a broker",
-                hint='Write "host:port", such as "localhost:9094"',
-            )
+        if not host or "/" in host or not port.isdigit() or not 0 < int(port) < 65_536:
+            raise _no_address(address)
     return found
+
+
+def _no_address(given: object) -> InvalidConfig:
+    return InvalidConfig(f"{given!r} is no address of a broker", hint=AN_ADDRESS)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidelog.version import __version__
+from tidelog.cli.flags import VerbParser, whole_number
 
 if TYPE_CHECKING:
     from tidelog_runtime.disk import Disk
@@ -25,18 +24,14 @@ def main(arguments: Sequence[str], *, make_disk: Callable[[str], Disk] | None = 
 
     `make_disk` gives the data directory its disk; fault tests choose one that forgets.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse(arguments)
     from tidelog_node.foreground import run  # noqa: PLC0415 - the node's imports cost what help must not
 
     return run(options, make_disk)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tidelog up",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _parser() -> VerbParser:
+    parser = VerbParser("up", DESCRIPTION)
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
         "--data-dir", metavar="DIR", help="where the data lies (default ./tidelog-data)"
@@ -46,13 +41,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", help="the address to listen at (default 127.0.0.1)")
     parser.add_argument(
-        "--port", type=int, help="the port clients connect to (default 9094; 0 for any free one)"
+        "--port",
+        type=whole_number(),
+        help="the port clients connect to (default 9094; 0 for any free one)",
     )
     parser.add_argument(
-        "--metrics-port", type=int, help="where Prometheus scrapes (default 9095; 0 for any free)"
+        "--metrics-port",
+        type=whole_number(),
+        help="where Prometheus scrapes (default 9095; 0 for any free)",
     )
     parser.add_argument(
-        "--internal-port", type=int, help="for the cluster's own services (default 9096; 0: any)"
+        "--internal-port",
+        type=whole_number(),
+        help="for the cluster's own services (default 9096; 0: any)",
     )
     parser.add_argument(
         "--config",
@@ -67,5 +68,4 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON when ready, for programs"
     )
-    parser.add_argument("--version", action="version", version=f"tidelog {__version__}")
     return parser

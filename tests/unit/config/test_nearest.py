@@ -34,6 +34,10 @@ def test_ties_go_to_the_alphabet_whatever_the_order() -> None:
     assert nearest("cab", ["cat", "car"]) == nearest("cab", ["car", "cat"]) == "car"
 
 
+def test_of_a_single_letter_no_other_is_near() -> None:
+    assert nearest("7", ["0", "1", "all"]) is None
+
+
 def test_the_hint() -> None:
     assert did_you_mean("ordres", TOPICS) == "Did you mean 'orders'?"
     assert did_you_mean("zebra", TOPICS) == ""

@@ -7,7 +7,7 @@ import asyncio
 import grpc
 import pytest
 
-from tidelog.engine.calls import translated
+from tidelog.engine.calls import in_words, translated
 from tidelog.errors import BrokerUnreachable
 
 
@@ -42,3 +42,17 @@ def test_a_task_that_was_cancelled_stays_so() -> None:
                 await asks()
 
     asyncio.run(run())
+
+
+def test_a_failed_connection_is_told_without_grpcs_inner_workings() -> None:
+    refused = (
+        "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to"
+        " connect to remote host: connect: Connection refused (111)"
+    )
+    assert in_words(refused) == "the connection was refused: nothing listens there"
+    mute = (
+        "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: connection"
+        " attempt timed out before receiving SETTINGS frame"
+    )
+    assert "says nothing" in in_words(mute)
+    assert in_words("something new") == "something new"

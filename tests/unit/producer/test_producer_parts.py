@@ -133,7 +133,9 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, Any], words: str) -> N
 def test_addresses_are_checked_before_anything_is_dialled() -> None:
     assert addresses("a:1, b:2") == ["a:1", "b:2"]
     assert addresses(["[::1]:9094"]) == ["[::1]:9094"]
-    for wrong in ("", "localhost", "localhost:", "localhost:http", "localhost:70000"):
+    words = ("", "localhost", "localhost:", "localhost:http", "localhost:70000")
+    others: list[Any] = ["http://localhost:9094", 9094, [9094], None]
+    for wrong in (*words, *others):
         with pytest.raises(InvalidConfig, match="host:port"):
             addresses(wrong)
 

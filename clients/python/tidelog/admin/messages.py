@@ -54,8 +54,11 @@ def new_topic(topic: NewTopic) -> admin_pb2.NewTopic:
         ("partitions", topic.partitions),
         ("replication_factor", topic.replication_factor),
     ):
-        if number is not None and number < 1:
-            raise InvalidRequest(f"{what}={number} of topic {topic.name!r} is not possible")
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise InvalidRequest(
+                f"{what}={number!r} of topic {topic.name!r} is not possible",
+                hint="Give a whole number from 1 on",
+            )
         if number is not None and topic.assignment is not None:
             raise InvalidRequest(
                 f"Topic {topic.name!r} is given {what} and an assignment",

@@ -205,15 +205,16 @@ class Examination:
             )
         proxy = next((name for name in PROXY_VARIABLES if os.environ.get(name)), None)
         advice = (
-            "Something listens, but it does not speak gRPC: is this the port for clients"
-            " (`listeners`, 9094 by default), and not the one for metrics, or another program's?"
+            "Something listens there: is this the port for clients (`listeners`, 9094 by default),"
+            " and not the one for metrics, or another program's? A broker that hangs says nothing"
+            " either: its log and its machine have the reason"
         )
         if proxy is not None:
             advice = (
                 f"The environment sets {proxy}, and gRPC goes through it:"
                 f" add {address.rpartition(':')[0]} to no_proxy. Otherwise: {advice}"
             )
-        return Failure(step, failure.details() or failure.code().name, advice)
+        return Failure(step, error.cause or error.message, advice)
 
     async def _metadata(self, channel: grpc.aio.Channel) -> metadata_pb2.MetadataResponse:
         request = metadata_pb2.MetadataRequest(

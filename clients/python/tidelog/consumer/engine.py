@@ -119,6 +119,10 @@ class ConsumerEngine:
     ) -> dict[TopicPartition, Place]:
         """Every partition that is wanted, with its place."""
         places: dict[TopicPartition, Place] = {}
+        if isinstance(partitions, int):
+            raise InvalidRequest(
+                f"partitions={partitions} is no list", hint=f"Give partitions=[{partitions}]"
+            )
         only = None if partitions is None else list(partitions)
         if not isinstance(wanted, Mapping):
             wanted = dict.fromkeys([wanted] if isinstance(wanted, str) else wanted, start)
@@ -164,6 +168,11 @@ class ConsumerEngine:
         states = self.fetching.states
         named = list(partitions)
         for partition in named:
+            if not isinstance(partition, TopicPartition):
+                raise InvalidRequest(
+                    f"{partition!r} names no partition",
+                    hint=f"Give TopicPartition({partition!r}, 0)",
+                )
             if partition not in states:
                 assigned = ", ".join(map(str, states)) or "nothing"
                 raise InvalidRequest(f"{partition} is not assigned", hint=f"Assigned is {assigned}")

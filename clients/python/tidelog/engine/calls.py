@@ -25,6 +25,8 @@ ERROR_KEY: Final = "tidelog-error-bin"
 
 #: What gRPC's details of a failed connection contain, and what that means to a person.
 CONNECTING_FAILURES: Final = {
+    "before receiving SETTINGS": "it takes connections and says nothing: it hangs, or is no broker",
+    "Failed parsing HTTP/2": "what answers there speaks no gRPC: it is no port for clients",
     "Connection refused": "the connection was refused: nothing listens there",
     "Connection reset": "the connection was reset",
     "Socket closed": "the connection was closed",

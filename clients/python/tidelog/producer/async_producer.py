@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.errors import BufferFull, TidelogError
 from tidelog.producer import lifetimes
-from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
+from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error, several
 from tidelog.producer.columns import ColumnRecords
 from tidelog.producer.delivery import Deliveries, Delivery, Receipt, seconds
 from tidelog.producer.handing_over import HeadersLike
@@ -124,6 +124,8 @@ class AsyncProducer(LoopSends[K, V]):
 
         `await` the handle for the receipts, or ask it for the `verdicts`.
         """
+        several(values)
+        several(keys)
         route = await self._prepare(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         while not many.step():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from tidelog.channel import ChannelFactory
 from tidelog.channel_grpc import grpc_channel_factory
 from tidelog.engine.cluster import Cluster
-from tidelog.errors import ClientClosed, ForkedClient
+from tidelog.errors import ClientClosed, ForkedClient, InvalidRequest
 from tidelog.producer.accumulator import Accumulator
 from tidelog.producer.producer_settings import ProducerSettings
 
@@ -46,6 +46,15 @@ def cluster_of(
         client_id=settings.client_id,
         request_timeout_s=settings.client_timeout_s,
     )
+
+
+def several(values: Sequence[Any] | None) -> None:
+    """Refuses one text where many records are meant: each of its letters would become one."""
+    if isinstance(values, str | bytes | bytearray | memoryview):
+        raise InvalidRequest(
+            f"send_many takes a list of values, not one {type(values).__name__}",
+            hint="send() takes one record",
+        )
 
 
 def closed_error() -> ClientClosed:

@@ -170,8 +170,23 @@ def to_headers(headers: HeadersLike) -> Headers:
     """Headers as pairs of a name and bytes."""
     pairs: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
     found: list[tuple[str, bytes | None]] = []
-    for name, value in pairs:
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise SerializationFailed(
+                f"{pair!r:.80} is no header",
+                hint="Headers are a dict, or pairs of a name and a value",
+            )
+        name, value = pair
         if not isinstance(name, str):
             raise SerializationFailed(f"The name of a header must be str, not {name!r}")
-        found.append((name, to_bytes(value, None, "header", name)))
+        if isinstance(value, str):
+            value = value.encode()
+        elif isinstance(value, bytearray | memoryview):
+            value = bytes(value)
+        elif value is not None and not isinstance(value, bytes):
+            raise SerializationFailed(
+                f"The header {name!r} must be bytes, str or None, not {type(value).__name__}",
+                hint="Encode it: headers pass through no serializer",
+            )
+        found.append((name, value))
     return found

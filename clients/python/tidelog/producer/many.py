@@ -22,6 +22,7 @@ from tidelog.producer.handing_over import (
     to_milliseconds,
 )
 from tidelog.producer.partitioner import STICKY, Partitioner
+from tidelog.wording import counted
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -64,11 +65,13 @@ class ManyRecords:
             self._keys = payloads(keys, path._key, "key", route.topic)
             if len(self._keys) != len(self._values):
                 raise InvalidRecord(
-                    f"There are {len(self._values)} values and {len(self._keys)} keys"
+                    f"There are {counted(len(self._values), 'value')} and"
+                    f" {counted(len(self._keys), 'key')}"
                 )
         if timestamps is not None and len(timestamps) != len(self._values):
             raise InvalidRecord(
-                f"There are {len(self._values)} values and {len(timestamps)} timestamps"
+                f"There are {counted(len(self._values), 'value')} and"
+                f" {counted(len(timestamps), 'timestamp')}"
             )
         self._timestamps: Sequence[int] | None = timestamps
         if timestamp is None:

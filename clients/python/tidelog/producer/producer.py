@@ -19,7 +19,7 @@ from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.errors import BufferFull, InvalidRequest, TidelogError
 from tidelog.producer import lifetimes
-from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error
+from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error, several
 from tidelog.producer.columns import ColumnRecords
 from tidelog.producer.delivery import Deliveries, seconds
 from tidelog.producer.many import ManyRecords
@@ -107,6 +107,8 @@ class Producer(ThreadSends[K, V]):
 
         Ask the handle for its `result()`, the receipts, or for the `verdicts()`.
         """
+        several(values)
+        several(keys)
         route = self._route(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         while not many.step():

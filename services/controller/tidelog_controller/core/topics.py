@@ -18,6 +18,7 @@ from tidelog.errors import (
     UnknownTopicId,
 )
 from tidelog.model import TopicId
+from tidelog.wording import counted
 from tidelog_controller.core.configs import checked_configs
 from tidelog_controller.core.names import (
     check_name,
@@ -81,8 +82,8 @@ def plan_increase(
     topic = existing_topic(request.name, view)
     if request.total_partitions <= topic.partitions:
         raise InvalidPartitions(
-            f"Topic '{topic.name}' has {topic.partitions} partitions;"
-            f" {request.total_partitions} were asked for",
+            f"Topic '{topic.name}' has {counted(topic.partitions, 'partition')} already: a total of"
+            f" {request.total_partitions} was asked for",
             hint="The number of partitions can only grow",
         )
     added = range(topic.partitions, request.total_partitions)
