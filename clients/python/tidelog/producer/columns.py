@@ -17,6 +17,7 @@ from tidelog.producer.delivery import Deliveries
 from tidelog.producer.handing_over import checked, to_milliseconds
 from tidelog.producer.partitioner import BY_KEY, STICKY
 from tidelog.records.columns import loose_columns
+from tidelog.wording import counted
 
 if TYPE_CHECKING:
     from tidelog.producer.accumulator import TopicRoute
@@ -62,7 +63,9 @@ class ColumnRecords:
         self._count = len(value)
         for name, column in self._columns.items():
             if _is_column(column) and len(column) != self._count:
-                raise InvalidRecord(f"There are {self._count} values and {len(column)} {name}s")
+                raise InvalidRecord(
+                    f"There are {counted(self._count, 'value')} and {counted(len(column), name)}"
+                )
         is_one = not _is_column(timestamp)
         self.deliveries = Deliveries(
             (timestamp or self._now_ms) if is_one else 0,
