@@ -64,7 +64,7 @@ class ColumnRecords:
         for name, column in self._columns.items():
             if _is_column(column) and len(column) != self._count:
                 raise InvalidRecord(
-                    f"There are {counted(self._count, 'value')} and {counted(len(column), name)}"
+                    f"There are {counted(self._count, 'value')} and {counted(len(column), name.removesuffix('s'))}"
                 )
         is_one = not _is_column(timestamp)
         self.deliveries = Deliveries(
