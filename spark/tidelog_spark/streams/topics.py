@@ -50,7 +50,7 @@ def stream(
 
 def batch(
     spark: SparkSession,
-    topic: str,
+    topic: str | None,
     *,
     bootstrap: str,
     value: Schema = "binary",
