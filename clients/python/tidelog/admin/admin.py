@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 from tidelog.admin.async_admin import AsyncAdmin
 from tidelog.admin.descriptions import (
@@ -26,6 +25,7 @@ from tidelog.admin.descriptions import (
 )
 from tidelog.admin.settings import AdminKeywords
 from tidelog.channel import ChannelFactory
+from tidelog.engine.closing import Closing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.engine.offsets import Found
@@ -34,7 +34,7 @@ from tidelog.errors import TidelogError
 from tidelog.model import TopicPartition
 
 
-class Admin:
+class Admin(Closing):
     """Creates, changes and describes topics, configs and the cluster."""
 
     def __init__(
@@ -48,17 +48,6 @@ class Admin:
         self._thread = LoopThread("tidelog-admin")
         # Runs also when the client was forgotten, and when the interpreter ends.
         self._end = weakref.finalize(self, self._thread.finish, self._admin.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes every connection and ends the thread."""

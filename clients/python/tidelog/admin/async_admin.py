@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from tidelog.admin import messages
 from tidelog.admin.descriptions import (
@@ -28,6 +27,7 @@ from tidelog.admin.offsets import OffsetListing
 from tidelog.admin.record_deletion import RecordDeletion
 from tidelog.admin.settings import AdminKeywords, AdminSettings
 from tidelog.channel import ChannelFactory
+from tidelog.engine.closing import AsyncClosing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP, Cluster
 from tidelog.engine.connections import Connection
 from tidelog.engine.offsets import Found
@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 LOST_ANSWER: Final = "The answer to an earlier attempt was lost: it may have done this"
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncClosing):
     """Creates, changes and describes topics, configs and the cluster."""
 
     def __init__(
@@ -73,17 +73,6 @@ class AsyncAdmin:
             client_id=self._settings.client_id,
             request_timeout_s=self._settings.request_timeout_ms / 1000,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes every connection."""

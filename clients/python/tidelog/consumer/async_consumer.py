@@ -14,8 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Final, Self, Unpack, overload
+from typing import Any, Final, Unpack, overload
 
 from tidelog.channel import ChannelFactory
 from tidelog.consumer.base import (
@@ -31,6 +30,7 @@ from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
 from tidelog.consumer.engine import Assignable, TopicName
 from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 from tidelog.consumer.settings import ConsumerKeywords
+from tidelog.engine.closing import AsyncClosing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.offsets import Found
 from tidelog.engine.places import Start
@@ -40,7 +40,7 @@ from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 SLICES_IN_A_ROW: Final = 8
 
 
-class AsyncConsumer(ConsumerBase[Key, Value]):
+class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
     """Reads partitions from given places on; for one task at a time.
 
     `key` and `value` turn bytes into what the application works with, when a record is asked for
@@ -104,17 +104,6 @@ class AsyncConsumer(ConsumerBase[Key, Value]):
         super().__init__(bootstrap, key=key, value=value, group=group, settings=settings)
         self._arrived = asyncio.Event()
         self._open(channel_factory, self._arrived.set, None)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Ends streams and connections; a reader that waits raises `ClientClosed`."""

@@ -17,8 +17,7 @@ import weakref
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack, overload
+from typing import Any, Final, TypeVar, Unpack, overload
 
 from tidelog.channel import ChannelFactory
 from tidelog.consumer.base import (
@@ -34,6 +33,7 @@ from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
 from tidelog.consumer.engine import Assignable, TopicName
 from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 from tidelog.consumer.settings import ConsumerKeywords
+from tidelog.engine.closing import Closing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.engine.offsets import Found
@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 PORTIONS: Final = 16
 
 
-class Consumer(ConsumerBase[Key, Value]):
+class Consumer(ConsumerBase[Key, Value], Closing):
     """Reads partitions from given places on; for one thread at a time.
 
     `key` and `value` turn bytes into what the application works with, when a record is asked for
@@ -131,17 +131,6 @@ class Consumer(ConsumerBase[Key, Value]):
             return
         self._handed_out[address] = 0
         self._thread.loop.call_soon_threadsafe(self._engine.fetcher.give_back, address, waiting)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends streams, connections and the thread; a reader that waits raises `ClientClosed`."""

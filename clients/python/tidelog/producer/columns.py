@@ -63,9 +63,8 @@ class ColumnRecords:
         self._count = len(value)
         for name, column in self._columns.items():
             if _is_column(column) and len(column) != self._count:
-                raise InvalidRecord(
-                    f"There are {counted(self._count, 'value')} and {counted(len(column), name.removesuffix('s'))}"
-                )
+                others = counted(len(column), name.removesuffix("s"))
+                raise InvalidRecord(f"There are {counted(self._count, 'value')} and {others}")
         is_one = not _is_column(timestamp)
         self.deliveries = Deliveries(
             (timestamp or self._now_ms) if is_one else 0,
