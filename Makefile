@@ -43,7 +43,7 @@ test: setup ## Run the tests (ARGS="-k name" chooses)
 bench: setup ## Measure (ARGS="--help" shows what)
 	@$(VENV)/python -m bench $(ARGS)
 
-sim: setup ## Run seeds of the broker under simulated faults (ARGS="--count 1000", "--seed 7")
+sim: setup ## Run seeds of the broker, or of a SCENARIO, under simulated faults (ARGS="--count 9")
 	@PYTHONPATH=tests $(VENV)/python -m simulation.runner $(SCENARIO) $(ARGS)
 
 soak: setup ## Cut the power of a loaded node again and again (ARGS="--kills 100"), and check

@@ -214,8 +214,8 @@ class ErrorLog(logging.Handler):
     @contextlib.contextmanager
     def listening(self) -> Iterator[ErrorLog]:
         """Take the place of what would show the lines."""
-        loggers = [logging.getLogger(name) for name in ("tidelog_broker", "tidelog_runtime")]
-        loggers.append(logging.getLogger("tidelog_controller"))
+        names = ("tidelog", "tidelog_broker", "tidelog_controller", "tidelog_runtime")
+        loggers = [logging.getLogger(name) for name in names]
         before = [logger.propagate for logger in loggers]
         for logger in loggers:
             logger.addHandler(self)

@@ -73,6 +73,18 @@ class Read(NamedTuple):
 
 
 @dataclass(slots=True)
+class Span:
+    """What one session of a reader was to read: every offset, from the first one on."""
+
+    log: LogKey
+    reader: str
+    session: int
+    first_offset: int
+    #: Where the reading ended because it was to end there; None when it was broken off.
+    end_offset: int | None = None
+
+
+@dataclass(slots=True)
 class Trim:
     """A request to delete the records below an offset."""
 
@@ -99,6 +111,7 @@ class History:
 
     batches: list[Batch] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
     #: Topic ids whose deletion was asked for.
     deleted: dict[bytes, None] = field(default_factory=dict)

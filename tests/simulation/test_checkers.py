@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from simulation.checkers import CHECKS
-from simulation.history import Acks, Batch, FinalLog, History, LogKey, Read, Trim, Verdict
+from simulation.history import Acks, Batch, FinalLog, History, LogKey, Read, Span, Trim, Verdict
 
 LOG = LogKey(b"topic-id", 0)
 
@@ -33,6 +33,7 @@ def good() -> History:
             batch(3, b"never seen"),
         ],
         reads=[read(0, b"a"), read(1, b"b")],
+        spans=[Span(LOG, "reader", 1, 0, 2), Span(LOG, "reader", 9, 3, 3)],
         final={LOG: FinalLog(0, 4, {0: b"a", 1: b"b", 2: b"c", 3: b"d"})},
         recoveries_s=[(1.0, 5.0)],
     )
@@ -50,6 +51,7 @@ def swap_batches(history: History) -> None:
 
 def tear_batch(history: History) -> None:
     history.reads.clear()
+    history.spans.clear()
     history.batches[0].verdict = Verdict.UNKNOWN
     history.final[LOG].records.update({0: b"a", 1: b"c", 2: b"b"})
     history.batches[1].number = -1
@@ -107,6 +109,18 @@ def go_back(history: History) -> None:
     history.reads.append(read(0, b"a"))
 
 
+def begin_behind_the_first(history: History) -> None:
+    history.spans[0].first_offset = -1
+
+
+def end_before_the_end(history: History) -> None:
+    history.spans[0].end_offset = 3
+
+
+def show_nothing_of_a_span(history: History) -> None:
+    history.spans.append(Span(LOG, "reader", 8, 2, 4))
+
+
 def leave_a_gap(history: History) -> None:
     del history.final[LOG].records[2]
 
@@ -122,6 +136,7 @@ def show_what_was_deleted(history: History) -> None:
 
 def bring_back_what_was_deleted(history: History) -> None:
     history.reads.clear()
+    history.spans.clear()
     history.trims.append(Trim(LOG, 2, 5.0, low_watermark=2, ended_s=6.0))
 
 
@@ -145,6 +160,9 @@ BROKEN: list[tuple[Callable[[History], None], str]] = [
     (store_twice, "P5 no duplicates"),
     (skip, "P7 offsets"),
     (go_back, "P7 offsets"),
+    (begin_behind_the_first, "P7 offsets"),
+    (end_before_the_end, "P7 offsets"),
+    (show_nothing_of_a_span, "P7 offsets"),
     (leave_a_gap, "P7 offsets"),
     (reach_beyond_the_end, "P7 offsets"),
     (show_what_was_deleted, "P7 offsets"),

@@ -10,6 +10,7 @@ def check_offsets(history: History) -> list[str]:
     return [
         *_two_at_one(history),
         *_jumps_of_readers(history),
+        *_unread_ends_of_spans(history),
         *_gaps_at_the_end(history),
         *_trimmed_and_back(history),
     ]
@@ -43,6 +44,26 @@ def _jumps_of_readers(history: History) -> list[str]:
                 f"{read.reader} was at {expected} of {read.log} and was shown {read.offset}"
             )
         positions[place] = read.offset + 1
+    return broken
+
+
+def _unread_ends_of_spans(history: History) -> list[str]:
+    """What lies between is found by the jumps of its reader."""
+    reads: dict[tuple[LogKey, str, int], tuple[int, int]] = {}
+    for read in history.reads:
+        place = (read.log, read.reader, read.session)
+        first, _ = reads.get(place, (read.offset, 0))
+        reads[place] = first, read.offset
+    broken = []
+    for span in history.spans:
+        where = f"{span.reader} read {span.log} from {span.first_offset}"
+        nothing = span.first_offset, span.first_offset - 1
+        begun, last = reads.get((span.log, span.reader, span.session), nothing)
+        if begun != span.first_offset:
+            broken.append(f"{where} on and was shown {begun} first")
+        reached = last + 1
+        if span.end_offset is not None and reached != max(span.end_offset, span.first_offset):
+            broken.append(f"{where} to {span.end_offset} and got no further than {reached}")
     return broken
 
 

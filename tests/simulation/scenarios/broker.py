@@ -8,7 +8,9 @@ power goes one last time, before everything is read and the history is judged.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from simulation.checkers import CHECKS
 from simulation.cluster import Cluster, ErrorLog, storage_changed
@@ -38,6 +40,15 @@ SERVES_AGAIN_S = 15.0
 ANSWERED_S = 60.0
 
 
+class Worker(Protocol):
+    """A client that works until it is told to be calm, and then ends what it began."""
+
+    calm: bool
+
+    async def run(self) -> None:
+        """Work."""
+
+
 class BrokerRun:
     """One run of the scenario."""
 
@@ -48,8 +59,10 @@ class BrokerRun:
         self.cluster = Cluster(world, whole_volume=plan.whole_volume, **dict(plan.node))
         self.nemesis = Nemesis(world, self.cluster, plan, self.history)
         self.admin = Admin(world, plan, self.history)
-        self.producers = [Producer(world, one, self.history) for one in plan.producers]
-        self.readers = [Reader(world, one, self.history) for one in plan.readers]
+        self.producers: Sequence[Worker] = [
+            Producer(world, one, self.history) for one in plan.producers
+        ]
+        self.readers: Sequence[Worker] = [Reader(world, one, self.history) for one in plan.readers]
 
     def small_files(self, config: StorageConfig) -> StorageConfig:
         """Files as small as the plan has them."""
@@ -61,8 +74,7 @@ class BrokerRun:
 
     async def run(self) -> None:
         """Safety, peace, liveness, the end."""
-        self.cluster.start()
-        await self.admin.create_topics()
+        await self._prepare()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one.run()) for one in self.producers]
             for reader in self.readers:
@@ -76,6 +88,10 @@ class BrokerRun:
                 reader.calm = True
         await self._end()
         await self.admin.close()
+
+    async def _prepare(self) -> None:
+        self.cluster.start()
+        await self.admin.create_topics()
 
     async def _make_peace(self) -> None:
         await self.nemesis.heal()

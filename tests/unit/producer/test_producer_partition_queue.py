@@ -348,3 +348,16 @@ def test_every_partition_has_its_turn_before_a_second_batch_of_one() -> None:
             core.add(QueuedBatch(key, number, 1, 100, 100.0))
     sent = [(batch.key.partition, batch.content) for batch in core.collect(0.0, lambda _: True)]
     assert sent == [(3, 0), (4, 0), (3, 1), (4, 1)]
+
+
+def test_a_batch_answered_after_its_deadline_leaves_no_empty_queue_in_line() -> None:
+    core = ProducerCore(is_idempotent=False, window=1)
+    other = PartitionKey("orders", b"0123456789abcdef", 4)
+    core.add(QueuedBatch(KEY, "late", 1, 100, 1.0))
+    (late,) = core.collect(0.0, lambda _: True)
+    core.pass_time(2.0)
+    assert [type(verdict.error) for verdict in core.take_verdicts()] == [OutcomeUnknown]
+    core.on_refused(late, MessageTooLarge("too late"), 3.0)
+    core.add(QueuedBatch(other, "next", 1, 100, 50.0))
+    assert [queue.key for queue in core.active] == [other]
+    assert [batch.content for batch in core.collect(4.0, lambda _: True)] == ["next"]

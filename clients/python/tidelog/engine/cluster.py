@@ -48,7 +48,8 @@ class Cluster:
         self.request_timeout_s = request_timeout_s
         self._bootstrap = list(bootstrap)
         self._last_good: str | None = None
-        self._random = random_source or random.Random()
+        #: Spreads what many clients would do at one moment.
+        self.chance = random_source or random.Random()
         self._asking: dict[tuple[str, bool], asyncio.Task[TopicView]] = {}
 
     async def close(self) -> None:
@@ -63,7 +64,7 @@ class Cluster:
 
     def _candidates(self) -> list[str]:
         known = list(self.view.addresses.values())
-        self._random.shuffle(known)
+        self.chance.shuffle(known)
         first = [self._last_good] if self._last_good is not None else []
         return list(dict.fromkeys([*first, *known, *self._bootstrap]))
 
@@ -116,7 +117,7 @@ class Cluster:
                     f"No broker of {', '.join(self._bootstrap)} answered in time",
                     hint="`tidelog doctor` finds out which step fails",
                 ) from timeout
-            await asyncio.sleep(backoff_s * self._random.uniform(0.8, 1.2))
+            await asyncio.sleep(backoff_s * self.chance.uniform(0.8, 1.2))
             backoff_s = min(backoff_s * 2, RETRY_BACKOFF_MAX_S)
 
     # ------------------------------------------------------------------ topics
@@ -144,7 +145,7 @@ class Cluster:
                 name=f"tidelog-metadata-{name}",
             )
             self._asking[key] = asking
-            asking.add_done_callback(lambda _: self._asking.pop(key, None))
+            asking.add_done_callback(lambda done: self._answered(key, done))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -153,6 +154,11 @@ class Cluster:
             raise ClientClosed("The client was closed", hint="Make a new one") from None
         finally:
             del asking  # as in `Connections.get`
+
+    def _answered(self, key: tuple[str, bool], asking: asyncio.Task[TopicView]) -> None:
+        self._asking.pop(key, None)
+        if not asking.cancelled():
+            asking.exception()  # looked at: whoever asked may have been cancelled meanwhile
 
     async def _ask_for_topic(
         self, name: str, deadline: float, *, create_for_produce: bool

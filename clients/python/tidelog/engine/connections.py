@@ -123,6 +123,7 @@ class Connections:
             opening = asyncio.get_running_loop().create_task(
                 self._open(address), name=f"tidelog-connect-{address}"
             )
+            opening.add_done_callback(_look_at)
             self._opening[address] = opening
         try:
             return await asyncio.shield(opening)
@@ -198,6 +199,12 @@ class Connections:
 
 def _closed_error() -> ClientClosed:
     return ClientClosed("The client was closed", hint="Make a new one")
+
+
+def _look_at(opening: asyncio.Task[Connection]) -> None:
+    """Whoever asked for the connection may have been cancelled meanwhile."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def _failed(opening: asyncio.Task[Connection]) -> bool:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
-from tidelog.errors import BufferFull, TidelogError
+from tidelog.errors import BufferFull, RequestTimedOut, TidelogError
 from tidelog.producer import lifetimes
 from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error, several
 from tidelog.producer.columns import ColumnRecords
@@ -180,8 +180,14 @@ class AsyncProducer(LoopSends[K, V]):
         Lingering ends at once. Raises `RequestTimedOut` when `timeout` seconds pass first.
         """
         pipeline = self._started()
-        await self._staging.settled()
-        await pipeline.flush(seconds(timeout))
+        limit_s = seconds(timeout)
+        begun_s = self._now()
+        if not await self._staging.settled(limit_s):
+            raise RequestTimedOut(
+                f"Records had no verdict yet after {limit_s} s: their topic is still asked for",
+                hint="They are still under way; flush again, or close to give them up",
+            )
+        await pipeline.flush(self._left(limit_s, begun_s))
 
     async def close(
         self,
@@ -204,10 +210,12 @@ class AsyncProducer(LoopSends[K, V]):
         if pipeline is None or not first:
             return None
         lifetimes.closed(self)
+        begun_s = self._now()
         try:
-            await self._staging.settled()
+            await self._staging.settled(limit_s)
         finally:
-            await pipeline.close(limit_s)
+            await self._staging.give_up()
+            await pipeline.close(self._left(limit_s, begun_s))
             self._release_waiters()
         return pipeline.failures.summary()
 
@@ -246,6 +254,10 @@ class AsyncProducer(LoopSends[K, V]):
         self._staging.start(pipeline, self._settings.max_block_ms / 1000)
         lifetimes.opened(self)
         return pipeline
+
+    def _left(self, limit_s: float | None, begun_s: float) -> float | None:
+        """What is left of a limit."""
+        return None if limit_s is None else max(0.0, limit_s - (self._now() - begun_s))
 
     def _now(self) -> float:
         assert self._loop is not None

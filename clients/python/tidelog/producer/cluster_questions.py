@@ -7,7 +7,6 @@ deleted and created again is another topic, and what was meant for the old one i
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,7 +106,7 @@ class ClusterQuestions:
                 if not failure.retriable and not failure.outcome_unknown:
                     self._core.end(failure)
                     return
-                await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
+                await asyncio.sleep(pause_s * self._cluster.chance.uniform(0.8, 1.2))
                 pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
     async def _next_identity(self) -> Identity:
@@ -168,7 +167,7 @@ class ClusterQuestions:
             )
             route = None
         if route is None:
-            turn = random.randrange(max(1, view.partition_count))
+            turn = self._cluster.chance.randrange(max(1, view.partition_count))
             route = TopicRoute(view.name, view.topic_id, view.partition_count, turn)
             self._accumulator.routes[view.name] = route
         route.grow(view.partition_count)
@@ -196,7 +195,7 @@ class ClusterQuestions:
                 # Nobody could be asked; the batches that wait for it have their deadlines.
                 self._core.stale_topics.update(names)
             self._on_news()
-            await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
+            await asyncio.sleep(pause_s * self._cluster.chance.uniform(0.8, 1.2))
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
             self._forget_what_nobody_needs()
 

@@ -134,7 +134,9 @@ class ProducerCore:
 
     def on_acknowledged(self, batch: QueuedBatch, base_offset: int, append_time_ms: int) -> None:
         """The batch stands in the log."""
-        self._queues[batch.key].acknowledge(batch, base_offset, append_time_ms)
+        queue = self._queues[batch.key]
+        queue.acknowledge(batch, base_offset, append_time_ms)
+        self._leave_if_empty(queue)
 
     def on_refused(self, batch: QueuedBatch, error: TidelogError, now: float) -> None:
         """The broker has answered with an error."""
@@ -143,6 +145,7 @@ class ProducerCore:
         queue = self._queues[batch.key]
         queue.refuse(batch, error, now)
         self._hear(queue)
+        self._leave_if_empty(queue)
         if isinstance(error, InvalidProducerEpoch):
             self.end(error)
 
@@ -152,6 +155,7 @@ class ProducerCore:
         queue = self._queues[batch.key]
         queue.lose(batch, error, now)
         self._hear(queue)
+        self._leave_if_empty(queue)
 
     def end(self, error: TidelogError) -> None:
         """The producer can't write any more: fenced, or not allowed to."""
@@ -194,7 +198,10 @@ class ProducerCore:
         verdicts = self._verdicts[:]
         self._verdicts.clear()
         for verdict in verdicts:
-            queue = self._queues[verdict.batch.key]
-            if not queue.batches:
-                self._active.pop(queue, None)
+            self._leave_if_empty(self._queues[verdict.batch.key])
         return verdicts
+
+    def _leave_if_empty(self, queue: PartitionQueue) -> None:
+        """Not only with a verdict: a batch that was given up in flight had its verdict before."""
+        if not queue.batches:
+            self._active.pop(queue, None)

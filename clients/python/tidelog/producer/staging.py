@@ -67,10 +67,26 @@ class Staging:
             )
         return Delivery(verdict, 0, content[3])
 
-    async def settled(self) -> None:
-        """Returns when nothing is staged any more."""
+    async def settled(self, limit_s: float | None) -> bool:
+        """Whether nothing is staged any more, at the latest when the limit has passed.
+
+        Who stops waiting leaves the records as they are.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if limit_s is None else loop.time() + limit_s
         while self._tasks:
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            left_s = None if deadline is None else deadline - loop.time()
+            if left_s is not None and left_s <= 0:
+                return False
+            await asyncio.wait(self._tasks.values(), timeout=left_s)
+        return True
+
+    async def give_up(self) -> None:
+        """Refuses what is still staged: the producer closes."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _find(self, topic: str) -> None:
         try:
