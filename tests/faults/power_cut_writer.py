@@ -46,6 +46,9 @@ async def write(root: str, policy: FlushPolicy) -> None:
         content = batch(b"value %d" % log.log_end, b"and one more")
         log.append(content, header_of(content), leader_epoch=0, now_ms=1)
         commit.mark_dirty(log)
+        if policy is not FlushPolicy.COMMIT:
+            # As a partition does: nobody waits for the sync.
+            loop.call_soon(acknowledge, log, log.acknowledgeable_end)
 
     def fault(log: Log, error: OSError) -> None:
         raise RuntimeError(f"{log}: {error}")

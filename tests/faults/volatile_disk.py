@@ -140,7 +140,7 @@ class VolatileDisk:
     def remove_tree(self, path: str) -> None:
         """Remove a folder."""
         self._disk.remove_tree(path)
-        for below in [one for one in self._contents if one.startswith(path + "/")]:
+        for below in [one for one in list(self._contents) if one.startswith(path + "/")]:
             self._forget(below)
 
     def _forget(self, path: str) -> None:

@@ -58,19 +58,30 @@ class FaultyDisk(LocalDisk):
         super().__init__(root)
         self._may_sync = threading.Event()
         self._may_sync.set()
+        self._may_remove = threading.Event()
+        self._may_remove.set()
         self._failing: set[str] = set()
         self.is_full = False
+        #: Whether the free space can't be asked for.
+        self.is_unreadable = False
+        #: The folders whose removal has begun.
+        self.removals: list[str] = []
 
     def stall(self) -> None:
         """From now on syncs of logs do not return."""
         self._may_sync.clear()
 
+    def stall_removals(self) -> None:
+        """From now on no folder is removed."""
+        self._may_remove.clear()
+
     def go_on(self) -> None:
-        """Syncs return again."""
+        """Syncs and removals return again."""
         self._may_sync.set()
+        self._may_remove.set()
 
     def fail_syncs_below(self, folder: str) -> None:
-        """Syncs of files below a folder fail with EIO."""
+        """Syncs of files below a folder fail with EIO, and so do removals of folders."""
         self._failing.add(folder)
 
     def check_space(self) -> None:
@@ -90,6 +101,16 @@ class FaultyDisk(LocalDisk):
         spoilt = path.startswith("topics/") and path.endswith(".log")
         return FaultyFile(file, path, self) if spoilt else file
 
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder, when the test lets it; or fail."""
+        self.removals.append(path)
+        if any(path.startswith(folder) for folder in self._failing):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._may_remove.wait()
+        super().remove_tree(path)
+
     def free_bytes(self) -> int:
         """Nothing while it is full."""
+        if self.is_unreadable:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         return 0 if self.is_full else super().free_bytes()

@@ -141,7 +141,11 @@ async def test_topics_are_deleted_by_name_and_by_id(node: LiveNode) -> None:
     assert list(node.node.broker.view.topic_names) == []
     assert (await node.client.fetch("orders")).HasField("error")
     await node.restart()
-    assert list(folder.iterdir()) == [], "a deleted topic gives its space back"
+
+    async def nothing_is_left() -> bool:
+        return list(folder.iterdir()) == []
+
+    await eventually_async(nothing_is_left, waiting_for="deleted topics to give their space back")
 
 
 @on_node(delete_topic_enable="false")

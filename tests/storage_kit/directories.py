@@ -59,6 +59,15 @@ def commit(directory: DataDirectory, *logs: Log) -> None:
     directory.journal_ends()
 
 
+def purge(directory: DataDirectory, now_ms: int = NOW_MS) -> int:
+    """Give back the space of what is due; how many steps that took."""
+    count = 0
+    for step in directory.purge_steps(now_ms):
+        step()
+        count += 1
+    return count
+
+
 def read_all(log: Log, *, max_bytes: int = 1 << 20) -> list[BatchHeader]:
     """Every batch from the log start to the log end, read piece by piece."""
     found: list[BatchHeader] = []

@@ -72,7 +72,7 @@ FETCH_CREDIT_BYTES_MAX: Final = 256 * MIB
 FETCH_PARTITIONS_MAX: Final = 10_000
 #: What running calls get to end by themselves once everything they wait for is answered.
 STOP_GRACE_S: Final = 2.0
-#: How often the free space is looked at.
+#: How often the free space is looked at, and what was deleted is removed.
 SPACE_CHECK_S: Final = 1.0
 #: Threads that sync files and write checkpoints; they are begun as they are needed.
 SYNC_THREADS: Final = 32
@@ -336,10 +336,25 @@ class Broker:
             await self._group_commit.write_watermarks()
 
     async def _watch_space_forever(self) -> None:
-        """Keeps the reserve: what deletes and metadata need when the disk is otherwise full."""
+        """Keeps the reserve: what deletes and metadata need when the disk is otherwise full.
+
+        What was deleted gives its space back here, step by step and off the event loop.
+        """
         while True:
             await asyncio.sleep(SPACE_CHECK_S)
-            self.directory.can_append(self.clock.now_ms())
+            try:
+                self.directory.can_append(self.clock.now_ms())
+                await self._purge_deleted()
+            except OSError as error:
+                logger.error("the space of the disk can't be looked after: %s", error)
+
+    async def _purge_deleted(self) -> None:
+        loop = asyncio.get_running_loop()
+        for step in self.directory.purge_steps(self.clock.now_ms()):
+            try:
+                await loop.run_in_executor(self._ports.executor, step)
+            except OSError as error:
+                logger.error("a deleted file is left until the next start: %s", error)
 
     async def _retain_forever(self) -> None:
         interval_s = self.config.log_retention_check_interval_ms / 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from storage_kit.directories import append, commit, open_directory, open_log, read_all
+from storage_kit.directories import append, commit, open_directory, open_log, purge, read_all
 
 from simulation.disk import SimulatedDisk
 from tidelog_broker.storage import LogConfig
@@ -22,7 +22,7 @@ def test_a_log_can_be_synced_after_its_unsynced_beginning_was_dropped() -> None:
     log.high_watermark = log.log_end
     directory.volume.files.close_all()
     log.advance_log_start(2, now_ms=0)
-    directory.purge_deleted(1)
+    purge(directory, 1)
     commit(directory, log)
     assert log.fault is None
     assert log.durable_end == 4

@@ -17,6 +17,7 @@ from storage_kit.directories import (
     commit,
     open_directory,
     open_log,
+    purge,
     read_all,
     with_config,
 )
@@ -56,6 +57,7 @@ def test_retention_by_size_drops_whole_old_segments(tmp_path: Path) -> None:
     with pytest.raises(OffsetOutOfRange):
         log.read(0, 100, end=60)
     assert directory.run_retention(NOW_MS) == 0
+    assert purge(directory) > 0
     files = {path.name for path in (tmp_path / f"topics/{TOPIC_ID.hex()}/0").iterdir()}
     assert f"{0:020d}.log" not in files
     assert not any(name.endswith(".deleted") for name in files)
@@ -103,8 +105,8 @@ def test_files_are_removed_after_the_delay(tmp_path: Path) -> None:
     directory.run_retention(NOW_MS)
     folder = tmp_path / f"topics/{TOPIC_ID.hex()}/0"
     assert list(folder.glob("*.deleted"))
-    assert directory.purge_deleted(NOW_MS + 4999) == 0
-    assert directory.purge_deleted(NOW_MS + 5000) > 0
+    assert purge(directory, NOW_MS + 4999) == 0
+    assert purge(directory, NOW_MS + 5000) > 0
     assert not list(folder.glob("*.deleted"))
     directory.close()
 
@@ -116,6 +118,7 @@ def test_deleting_a_topic_frees_the_disk(tmp_path: Path) -> None:
     assert directory.topic_name(TOPIC_ID) == "orders"
     directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
     assert directory.stored_partitions() == []
+    assert purge(directory) == 3, "one step a partition, and one for the rest"
     assert list((tmp_path / "topics").iterdir()) == []
     assert directory.topic_name(TOPIC_ID) is None
     with pytest.raises(StorageError, match="deleted"):
@@ -256,6 +259,7 @@ def test_silence_goes_on_over_a_restart(tmp_path: Path) -> None:
     assert log.expire_producers(limit_ms) == 0
     append(log, b"of nobody")
     commit(directory, log)
+    log.write_caches()
     directory.close()
     directory = open_directory(LocalDisk(tmp_path))
     log = open_log(directory)

@@ -13,6 +13,7 @@ from storage_kit.directories import (
     commit,
     open_directory,
     open_log,
+    purge,
     with_config,
 )
 
@@ -57,18 +58,34 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_its_retention() -> None:
     assert logs[1].log_start > 0
 
 
-def test_files_that_cannot_be_removed_at_the_end_leave_the_stop_clean() -> None:
+def test_what_was_deleted_is_left_to_the_next_start() -> None:
     """Removing a large topic may take longer than the process is given to stop."""
     disk = SimulatedDisk(Random(1))
     directory, _ = two_logs(disk)
     with_config(directory.logs()[0], file_delete_delay_ms=60_000)
     with_config(directory.logs()[1], file_delete_delay_ms=60_000)
     directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
-    disk.fail("remove_tree", errno.EIO)
+    removals = disk.operations["remove_tree"]
     directory.close()
     directory = open_directory(disk)
     assert directory.was_clean
+    assert disk.operations["remove_tree"] == removals
+    assert purge(directory) == 3
     assert disk.list_directory("topics") == []
+    directory.close()
+
+
+def test_a_partition_deleted_again_and_again_has_its_space_back() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, _ = two_logs(disk)
+    for _ in range(3):
+        directory.delete_partition(PartitionId(TOPIC_ID, 0), now_ms=NOW_MS)
+        append(open_log(directory))
+    directory.close()
+    directory = open_directory(disk)
+    directory.delete_partition(PartitionId(TOPIC_ID, 0), now_ms=NOW_MS)
+    assert purge(directory) == 4
+    assert [log.partition for log in directory.stored_partitions()] == [1]
     directory.close()
 
 

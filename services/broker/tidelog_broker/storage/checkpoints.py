@@ -19,8 +19,11 @@ _IDENTITY: Final = b"TLid"
 _CLEAN: Final = b"TLcl"
 _WATERMARKS: Final = b"TLwm"
 _VERSION: Final = 1
+_CLEAN_VERSION: Final = 2
 
-_CLEAN_LINE: Final = struct.Struct(">16sIqiqqq")
+#: Ends with the number of lines of leader epochs that follow it.
+_CLEAN_LINE: Final = struct.Struct(">16sIqqqqqqqI")
+_EPOCH_LINE: Final = struct.Struct(">iq")
 _WATERMARK_LINE: Final = struct.Struct(">16sIqq")
 #: A payload is never empty: it begins with the number of its lines.
 _COUNT: Final = struct.Struct(">I")
@@ -43,28 +46,47 @@ def decode_identity(content: bytes, path: str) -> bytes:
 
 def encode_clean_marker(states: Iterable[tuple[PartitionId, CleanState]]) -> bytes:
     """The content of the clean marker."""
-    lines = [
-        _CLEAN_LINE.pack(
-            key.topic_id,
-            key.partition,
-            state.log_end,
-            state.latest_epoch,
-            state.size_bytes,
-            state.active_base,
-            state.active_size,
+    count = 0
+    parts = []
+    for key, state in states:
+        count += 1
+        parts.append(
+            _CLEAN_LINE.pack(
+                key.topic_id,
+                key.partition,
+                state.log_end,
+                state.size_bytes,
+                state.active_base,
+                state.active_size,
+                state.first_append_ms,
+                state.last_append_ms,
+                state.uncached_bytes,
+                len(state.epochs),
+            )
         )
-        for key, state in states
-    ]
-    return seal(_CLEAN, _VERSION, _COUNT.pack(len(lines)) + b"".join(lines))
+        parts += [_EPOCH_LINE.pack(*line) for line in state.epochs]
+    return seal(_CLEAN, _CLEAN_VERSION, _COUNT.pack(count) + b"".join(parts))
 
 
 def decode_clean_marker(content: bytes, path: str) -> dict[PartitionId, CleanState]:
     """What each log looked like when the broker stopped."""
-    lines = _lines(unseal(content, _CLEAN, _VERSION, path), _CLEAN_LINE, path)
-    return {
-        PartitionId(TopicId(topic_id), partition): CleanState(*numbers)
-        for topic_id, partition, *numbers in _CLEAN_LINE.iter_unpack(lines)
-    }
+    payload = unseal(content, _CLEAN, _CLEAN_VERSION, path)
+    states = {}
+    try:
+        (count,) = _COUNT.unpack_from(payload)
+        position = _COUNT.size
+        for _ in range(count):
+            topic_id, partition, *numbers, lines = _CLEAN_LINE.unpack_from(payload, position)
+            position += _CLEAN_LINE.size
+            end = position + lines * _EPOCH_LINE.size
+            epochs = tuple(_EPOCH_LINE.iter_unpack(payload[position:end]))
+            states[PartitionId(TopicId(topic_id), partition)] = CleanState(*(*numbers, epochs))
+            position = end
+    except struct.error as error:
+        raise DamagedFile(f"{path} ends within a line", cause=str(error)) from None
+    if position != len(payload):
+        raise DamagedFile(f"{path} goes on behind its last line")
+    return states
 
 
 def encode_watermarks(marks: Iterable[tuple[PartitionId, int, int]]) -> bytes:

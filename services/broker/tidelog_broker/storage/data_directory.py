@@ -9,11 +9,11 @@ after everything else is durable.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.errors import StorageError
+from tidelog.errors import StorageError, UnsupportedVersion
 from tidelog.model import PartitionId, TopicId
 from tidelog_broker.storage import checkpoints, names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
@@ -22,7 +22,7 @@ from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, key_of
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.recovery import Expectation
-from tidelog_broker.storage.volume import Volume
+from tidelog_broker.storage.volume import PurgeStep, Volume
 from tidelog_runtime.disk import Disk
 
 _WITHOUT_IDENTITY: Final = (
@@ -58,7 +58,6 @@ class DataDirectory:
         self._progress: ReportProgress | None = None
         self._logs_found = 0
         self._logs_recovered = 0
-        self._deletions = 0
         #: Partitions whose folders an attempt may have made whose names it did not sync.
         self._half_made: set[PartitionId] = set()
         self.config = config
@@ -104,7 +103,7 @@ class DataDirectory:
                 self._watermarks = checkpoints.decode_watermarks(content, names.WATERMARKS)
             except DamagedFile:
                 disk.remove(names.WATERMARKS)
-        self._remove_leftovers()
+        self._remove_leftovers(now_ms)
         self._journal.sync()
         self.volume.space.check(now_ms)
 
@@ -138,11 +137,13 @@ class DataDirectory:
         try:
             self._clean_states = checkpoints.decode_clean_marker(content, names.CLEAN_MARKER)
             self.was_clean = True
-        except DamagedFile:
+        except (DamagedFile, UnsupportedVersion):
+            # Without a marker that can be read the logs are recovered, which takes longer.
             self.was_clean = False
 
-    def _remove_leftovers(self) -> None:
+    def _remove_leftovers(self, now_ms: int) -> None:
         """Finish what a crash interrupted: replacements, and deletions once announced."""
+        trash = self.volume.trash
         disk = self._disk
         for name in disk.list_directory(""):
             if name.endswith(names.TEMPORARY):
@@ -150,17 +151,17 @@ class DataDirectory:
         for partition_id in sorted(self._journal.state.deleted):
             folder = names.partition_folder(partition_id)
             if disk.exists(folder):
-                disk.remove_tree(folder)
+                self._retire(folder)
         for topic in disk.list_directory(names.TOPICS):
             folder = f"{names.TOPICS}/{topic}"
             if topic.endswith(names.DELETED):
-                disk.remove_tree(folder)
+                trash.add(folder, now_ms, is_folder=True)
                 continue
             if names.topic_id_of(topic) is None:
                 continue
             for name in disk.list_directory(folder):
                 if name.endswith(names.DELETED):
-                    disk.remove_tree(f"{folder}/{name}")
+                    trash.add(f"{folder}/{name}", now_ms, is_folder=True)
                 elif name.endswith(names.TEMPORARY):
                     disk.remove(f"{folder}/{name}")
             if not self.was_clean:
@@ -323,22 +324,23 @@ class DataDirectory:
                     delay_ms = log.config.file_delete_delay_ms
                     log.discard()
             if self._disk.exists(folder):
-                self._deletions += 1
-                retired = f"{folder}.{self._deletions}{names.DELETED}"
-                self._disk.rename(folder, retired)
+                retired = self._retire(folder)
                 self._disk.sync_directory(folder.rpartition("/")[0])
                 self.volume.trash.add(retired, now_ms + delay_ms, is_folder=True)
-            self.purge_deleted(now_ms)
         except OSError as error:
             raise StorageError(f"{folder} could not be deleted", cause=str(error)) from error
 
-    def purge_deleted(self, now_ms: int) -> int:
+    def _retire(self, folder: str) -> str:
+        """Rename a folder so that it is no longer there; the path to purge later."""
+        number = 1
+        while self._disk.exists(retired := f"{folder}.{number}{names.DELETED}"):
+            number += 1
+        self._disk.rename(folder, retired)
+        return retired
+
+    def purge_steps(self, now_ms: int) -> Iterator[PurgeStep]:
         """Give back the space of what was deleted long enough ago, or of all when it is needed."""
-        space = self.volume.space
-        purged = self.volume.trash.purge(None if space.full else now_ms)
-        if space.full:
-            space.check(now_ms)
-        return purged
+        return self.volume.trash.steps(None if self.volume.space.full else now_ms)
 
     # --- upkeep --------------------------------------------------------------------------------
 
@@ -365,7 +367,6 @@ class DataDirectory:
             if start is not None:
                 due.append((log, start))
         self._drop(due, now_ms, failures)
-        self.purge_deleted(now_ms)
         if failures:
             raise StorageError("Retention could not run everywhere", cause="; ".join(failures[:3]))
         return len(due)
@@ -448,6 +449,3 @@ class DataDirectory:
             self.checkpoint()
             marker = checkpoints.encode_clean_marker(states.items())
             self._disk.replace(names.CLEAN_MARKER, marker)
-        # Last, since it may take longer than the process is given: the next start finishes it.
-        with contextlib.suppress(OSError):
-            self.volume.trash.purge(None)

@@ -9,6 +9,7 @@ is the only one written to, and each ends where the next begins, but for known d
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 from tidelog_broker.storage import damage, names, snapshots
 from tidelog_broker.storage.config import LogConfig
@@ -56,7 +57,13 @@ class LogBody:
         self.hints: dict[int, tuple[Segment, int]] = {}
 
     @classmethod
-    def after_clean_stop(cls, volume: Volume, folder: str, interval_bytes: int) -> LogBody:
+    def after_clean_stop(
+        cls,
+        volume: Volume,
+        folder: str,
+        interval_bytes: int,
+        epochs: Iterable[tuple[int, int]],
+    ) -> LogBody:
         """List the folder and trust it; the log compares the outcome with its clean marker."""
         body = cls(volume, folder)
         body.damaged_ranges = damage.read(volume.disk, folder)
@@ -71,9 +78,8 @@ class LogBody:
                 if damaged.segment_base == base:
                     damage.mark(segment, damaged)
             body.segments.append(segment)
-        path = f"{folder}/{names.LEADER_EPOCHS}"
-        body.epochs, _ = LeaderEpochs.decode(volume.disk.read_bytes(path), path)
-        body._written_epochs = body.epochs.lines()
+        for epoch, start in epochs:
+            body.epochs.begin(epoch, start)
         body.refresh()
         return body
 

@@ -245,8 +245,10 @@ class Segment:
         self._index, self.covered = index, covered
         self.indexed_position = index.last_position
         self.max_timestamp = covered.max_timestamp
-        self.first_append_ms = covered.first_append_ms
-        self.last_append_ms = covered.last_append_ms
+        # A clean stop may have told of later appends than its index files.
+        if covered.last_append_ms > self.last_append_ms:
+            self.first_append_ms = covered.first_append_ms
+            self.last_append_ms = covered.last_append_ms
 
     def restart_index(self, position: int) -> None:
         """Forget what the index knows of the log at and behind `position`."""

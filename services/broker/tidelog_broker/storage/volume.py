@@ -7,9 +7,12 @@ anything may be appended at all; the trash gives space back some time after a fi
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Protocol
 
 from tidelog.errors import DiskFull, StorageError
+from tidelog_broker.storage import names
 from tidelog_broker.storage.config import StorageConfig
 from tidelog_broker.storage.journal import Journal
 from tidelog_broker.storage.open_files import OpenFiles
@@ -19,6 +22,9 @@ from tidelog_runtime.disk import Disk
 _INDEXES_KEPT: Final = 256
 #: While the disk is full, free space is looked at no more often than this.
 _RECHECK_MS: Final = 1000
+
+#: Gives back the space of one file or one partition.
+PurgeStep = Callable[[], None]
 
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -54,7 +60,8 @@ class SpaceGuard:
     def __init__(self, disk: Disk, free_bytes_min: int) -> None:
         self._disk = disk
         self._free_bytes_min = min(free_bytes_min, disk.total_bytes() // 20)
-        self._checked_ms = 0
+        #: When the free space was last asked for.
+        self.checked_ms = 0
         self.full = False
         self.fault: str | None = None
         #: `full or fault`, so that an append looks at one thing only.
@@ -62,7 +69,7 @@ class SpaceGuard:
 
     def check(self, now_ms: int) -> bool:
         """Look at the free space; whether appends are accepted."""
-        self._checked_ms = now_ms
+        self.checked_ms = now_ms
         free_bytes = self._disk.free_bytes()
         # Some room above the limit before appends begin again, so that they do not flutter.
         limit = self._free_bytes_min * 5 // 4 if self.full else self._free_bytes_min
@@ -74,7 +81,7 @@ class SpaceGuard:
         """Called when blocked: raises unless there is space again."""
         if self.fault is not None:
             raise StorageError(f"The data directory takes no more writes: {self.fault}")
-        if now_ms - self._checked_ms >= _RECHECK_MS and self.check(now_ms):
+        if now_ms - self.checked_ms >= _RECHECK_MS and self.check(now_ms):
             return
         raise DiskFull(
             "The broker's disk is full: it takes no writes, and serves reads",
@@ -85,7 +92,7 @@ class SpaceGuard:
         """Whether the error means that the disk is full; appends are refused from now on then."""
         if error.errno not in _NO_SPACE:
             return False
-        self._checked_ms = now_ms
+        self.checked_ms = now_ms
         self.full = self.blocked = True
         return True
 
@@ -109,19 +116,25 @@ class Trash:
         """Remove it when the time has come."""
         self._waiting.append((due_ms, path, is_folder))
 
-    def purge(self, now_ms: int | None) -> int:
-        """Remove what is due, or everything when no time is given; how many that were."""
+    def steps(self, now_ms: int | None) -> Iterator[PurgeStep]:
+        """The removal of what is due, or of everything when no time is given.
+
+        Each step is one file or one partition and may run in a thread, so that neither the event
+        loop nor a shutdown ever waits for more. What is left of them the next start finishes.
+        """
         due = [item for item in self._waiting if now_ms is None or item[0] <= now_ms]
         self._waiting = [item for item in self._waiting if item not in due]
         for _, path, is_folder in due:
             if not self._disk.exists(path):
                 # The folder it was in went first.
                 continue
-            if is_folder:
-                self._disk.remove_tree(path)
-            else:
-                self._disk.remove(path)
-        return len(due)
+            if not is_folder:
+                yield partial(self._disk.remove, path)
+                continue
+            for name in self._disk.list_directory(path):
+                if names.partition_of(name) is not None:
+                    yield partial(self._disk.remove_tree, f"{path}/{name}")
+            yield partial(self._disk.remove_tree, path)
 
 
 class Volume:
