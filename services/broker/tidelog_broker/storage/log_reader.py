@@ -71,20 +71,17 @@ class LogReader:
         at_least_one: bool,
     ) -> bytes:
         """As many whole batches as fit, or the first one alone when even that does not."""
-        if not at_least_one:
-            # What turns out not to fit is not worth reading.
-            first = segment.header_in(segment.read(position, HEADER_BYTES), 0, position)
-            if 12 + first.batch_length > max_bytes:
-                return b""
-        content = segment.read(position, max(max_bytes, HEADER_BYTES))
-        first = segment.header_in(content, 0, position)
+        first = segment.header_in(segment.read(position, HEADER_BYTES), 0, position)
         first_size = 12 + first.batch_length
-        if first_size > max_bytes:
-            if position + first_size > end_position:
+        if first_size + HEADER_BYTES > max_bytes:
+            # No other fits behind it: it is read alone, with nothing to cut off from a megabyte.
+            is_too_large = first_size > max_bytes and not at_least_one
+            if is_too_large or position + first_size > end_position:
                 return b""
             next_offset = first.base_offset + first.last_offset_delta + 1
             self._body.remember(next_offset, segment, position + first_size)
             return segment.read(position, first_size)
+        content = segment.read(position, max_bytes)
         # The index knows a batch near the end, so that not all headers must be walked.
         whole = max(segment.index().position_at_or_before(position + max_bytes) - position, 0)
         next_offset = -1
