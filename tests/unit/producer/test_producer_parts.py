@@ -118,7 +118,8 @@ def test_a_small_buffer_makes_small_batches() -> None:
         ({"linger_ms": -1}, "too small"),
         ({"batch_size": "many"}, "is no size"),
         ({"batch_size": 2000, "buffer_memory": 1000}, "larger than buffer_memory"),
-        ({"max_in_flight": 6}, "not between 1 and 5"),
+        ({"max_in_flight": 6}, "more than the 5 batches"),
+        ({"max_in_flight": 1_001, "acks": 0}, "not between 1 and 1000"),
         ({"max_in_flight": 2.5}, "no whole number"),
         ({"enable_idempotence": 1}, "enable_idempotence=1 is not possible"),
         ({"client_id": ""}, "must be text"),
@@ -412,3 +413,9 @@ def test_many_values_fill_batches_one_after_the_other() -> None:
 def test_a_partition_that_is_not_there_is_named() -> None:
     with pytest.raises(InvalidPartitions, match="'t' has no partition 3"):
         Bench().add(b"x", 3)
+
+
+@pytest.mark.parametrize("given", [{"enable_idempotence": False}, {"acks": 0}])
+def test_more_may_be_in_flight_where_brokers_remember_nothing(given: dict[str, Any]) -> None:
+    found, _ = producer_settings({"max_in_flight": 32, **given})
+    assert found.max_in_flight == 32

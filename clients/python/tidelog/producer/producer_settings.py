@@ -25,6 +25,8 @@ _COMPRESSIONS: Final[dict[object, object]] = {
 }
 #: What brokers remember of a producer and partition, so what may be unanswered at once.
 IN_FLIGHT_MAX: Final = 5
+#: What may be unanswered where brokers need not remember it.
+REQUESTS_MAX: Final = 1_000
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -69,8 +71,9 @@ class ProducerSettings:
     linger_ms: float = settings.duration_ms(5)
     #: How long `send` waits for a topic to be known, or for room in the buffer.
     max_block_ms: float = settings.duration_ms(60_000)
-    #: Requests a broker, and batches a partition, that may be unanswered at once.
-    max_in_flight: int = settings.count(IN_FLIGHT_MAX, least=1, most=IN_FLIGHT_MAX)
+    #: Requests a broker, and batches a partition, that may be unanswered at once; without
+    #: idempotence a partition has one, which keeps the order, and a broker as many as is said.
+    max_in_flight: int = settings.count(IN_FLIGHT_MAX, least=1, most=REQUESTS_MAX)
     #: The cluster is asked again after this time even if nothing failed.
     metadata_max_age_ms: float = settings.duration_ms(300_000, least=100)
     #: "default" (Kafka's murmur2 of the key), "round_robin", or a function.
@@ -99,6 +102,12 @@ def producer_settings(given: dict[str, Any]) -> tuple[ProducerSettings, Partitio
         raise InvalidConfig(
             f"batch_size={found.batch_size} is larger than buffer_memory={found.buffer_memory}",
             hint="A batch must fit into the buffer",
+        )
+    if found.is_idempotent and found.max_in_flight > IN_FLIGHT_MAX:
+        raise InvalidConfig(
+            f"max_in_flight={found.max_in_flight} is more than the {IN_FLIGHT_MAX} batches of a"
+            " producer that brokers remember",
+            hint="enable_idempotence=False allows more, and gives up that nothing is written twice",
         )
     if not (isinstance(found.partitioner, str) or callable(found.partitioner)):
         raise InvalidConfig(f"partitioner={found.partitioner!r} is neither a name nor a function")
