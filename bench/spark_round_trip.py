@@ -75,7 +75,8 @@ def headers_of(offset: int) -> list[tuple[str, bytes | None]]:
 def send(address: str, records: int) -> None:
     """Fills the topic, chunk after chunk, each under the next compression."""
     with Admin(address) as admin:
-        admin.create_topic(TOPIC, partitions=PARTITIONS)
+        # The records are stamped long ago: retention would take them.
+        admin.create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": -1})
     with ExitStack() as stack:
         producers = [
             stack.enter_context(Producer(address, compression=codec.name.lower()))  # type: ignore[arg-type] # a codec's name

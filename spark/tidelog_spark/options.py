@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.errors import InvalidConfig
+from tidelog.settings import read
 from tidelog_spark.client_options import (
     BOOTSTRAP_NAMES,
     COMMON_SETTINGS,
@@ -180,6 +182,7 @@ def _source_options(
     isolation = values.text("isolation.level")
     if isolation is not None:
         consumer["isolation_level"] = isolation
+    read(ConsumerSettings, consumer, "The consumer of a task")  # a wrong value is refused here
     admin_names = {keyword for keyword, _ in COMMON_SETTINGS.values()}
     found = SourceOptions(
         bootstrap=bootstrap_of(values),

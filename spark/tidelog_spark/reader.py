@@ -29,12 +29,13 @@ from tidelog_spark.topics import ClusterLogs
 logger = logging.getLogger(__name__)
 
 #: What the consumers of tasks are told unless an option says otherwise: answers as large as an
-#: Arrow batch, several of them on their way.
+#: Arrow batch, several of them on their way, but not many: what comes after the end of the range
+#: is dropped.
 READ_SETTINGS: Final[dict[str, object]] = {
     "client_id": "tidelog-spark",
     "fetch_max_bytes": 1 << 20,
     "max_partition_fetch_bytes": 1 << 20,
-    "prefetch_bytes": 8 << 20,
+    "prefetch_bytes": 4 << 20,
 }
 
 Batch = FetchedBatch[bytes, bytes]

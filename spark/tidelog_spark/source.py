@@ -7,8 +7,7 @@ made, and so before anything is read or written.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -50,28 +49,24 @@ class TidelogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads topics once, from where to where the options say."""
-        reader: DataSourceReader = _made("reader", "batch_reader", self.options, schema)
-        return reader
+        from tidelog_spark.reader import batch_reader  # noqa: PLC0415 - heavy, as all below
+
+        return batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads topics as a stream."""
-        reader: DataSourceStreamReader = _made(
-            "stream", "TidelogStreamReader", self.options, schema
-        )
-        return reader
+        from tidelog_spark.stream import TidelogStreamReader  # noqa: PLC0415
+
+        return TidelogStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes a DataFrame to topics; a log is only appended to, so `overwrite` is refused."""
-        writer: DataSourceWriter = _made("writer", "batch_writer", self.options, schema, overwrite)
-        return writer
+        from tidelog_spark.writer import batch_writer  # noqa: PLC0415
+
+        return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Writes a stream to topics; with `overwrite`, complete mode, each batch's whole result."""
-        writer: DataSourceStreamWriter = _made(
-            "writer", "TidelogStreamWriter", self.options, schema
-        )
-        return writer
+        from tidelog_spark.writer import TidelogStreamWriter  # noqa: PLC0415
 
-
-def _made(module: str, name: str, *arguments: object) -> Any:
-    return getattr(importlib.import_module(f"tidelog_spark.{module}"), name)(*arguments)
+        return TidelogStreamWriter(self.options, schema)

@@ -37,7 +37,7 @@ def fill(topics: Topics, topic: str, first: int, count: int, partition: int = 0)
 @pytest.fixture
 def numbers(topics: Topics) -> str:
     """A topic with 0 to 59 in one partition and 60 to 79 in the other."""
-    topic = topics.create()
+    topic = topics.create(retention_ms="-1")
     fill(topics, topic, 0, 60)
     fill(topics, topic, 60, 20, partition=1)
     return topic
@@ -211,7 +211,7 @@ def test_a_topic_made_anew_fails_a_stream_or_is_read_from_its_beginning(
     stream.run()
     with Admin(topics.bootstrap) as admin:
         admin.delete_topic(numbers)
-    topics.create_named(numbers)
+    topics.create_named(numbers, retention_ms="-1")
     fill(topics, numbers, 500, 100)
     with pytest.raises(PySparkException, match="deleted and created anew"):
         stream.run()

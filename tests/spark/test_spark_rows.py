@@ -54,7 +54,7 @@ def test_every_record_comes_out_as_it_stands_in_the_log(
     compression: str,
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]],
 ) -> None:
-    topic = topics.create(message_timestamp_type="CreateTime")
+    topic = topics.create(retention_ms="-1")
     with Producer(topics.bootstrap, compression=compression) as producer:  # type: ignore[arg-type] # a codec's name
         for index, (key, value, headers, timestamp) in enumerate(records):
             producer.send(

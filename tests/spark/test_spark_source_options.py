@@ -237,6 +237,11 @@ def test_an_option_that_sets_nothing_is_refused(name: str, words: str) -> None:
         of_batch(**{name: "1"})
 
 
+def test_a_setting_that_can_not_be_is_refused_before_any_task() -> None:
+    with pytest.raises(InvalidConfig, match="isolation_level='serializable'"):
+        of_batch(**{"isolation.level": "serializable"})
+
+
 def test_security_that_is_not_there_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="Give plaintext"):
         of_batch(**{"kafka.security.protocol": "SASL_SSL"})
