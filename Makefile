@@ -8,7 +8,7 @@ SCENARIO ?= simulation.scenarios.broker:BROKER
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server up demo demo-spark check test bench sim soak soak-spark gen dist clean
+.PHONY: help setup setup-server up demo demo-spark check test bench sim soak soak-spark soak-verdicts gen dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ soak: setup ## Cut the power of a loaded node again and again (ARGS="--kills 100
 
 soak-spark: setup ## Kill Spark and the broker under a stream (ARGS="--kills 40"), and compare
 	@$(VENV)/python tools/soak_spark.py $(ARGS)
+
+soak-verdicts: setup ## Send a million records over kills, restarts and cuts, and check each verdict
+	@$(VENV)/python tools/soak_verdicts.py $(ARGS)
 
 gen: setup ## Generate the Python code of proto/ and note what the schema now promises
 	@$(VENV)/python tools/gen_protos.py
