@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
+
+from tidelog_spark.listener import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -56,10 +57,9 @@ class Figures:
         self.rows += progress.numInputRows
         self.rows_a_second = _number(progress.processedRowsPerSecond)
         self.batch_ms = int(progress.durationMs.get("triggerExecution", 0))
-        ends = [_offsets(source.endOffset) for source in progress.sources]
-        latest = [_offsets(source.latestOffset) for source in progress.sources]
-        self.offsets = ends
-        self.behind = behind(ends, latest)
+        self.offsets = [_offsets(source.endOffset) for source in progress.sources]
+        lags = [one.lag_total for one in progress_of(self.sink, progress)]
+        self.behind = sum(lags) if lags else None
         self.error = ""
         self.updated = now()
         return True
@@ -76,30 +76,12 @@ class Figures:
         return asdict(self)
 
 
-def behind(ends: Iterable[object], latest: Iterable[object]) -> int | None:
-    """How many records lie between two lists of offsets; None when they say nothing of it."""
-    total, known = 0, False
-    for end, newest in zip(ends, latest, strict=False):
-        if not isinstance(end, dict) or not isinstance(newest, dict):
-            continue
-        for topic, partitions in newest.items():
-            if not isinstance(partitions, dict) or topic.startswith("#"):
-                continue
-            for partition, offset in partitions.items():
-                known = True
-                total += max(0, int(offset) - int(end.get(topic, {}).get(partition, 0)))
-    return total if known else None
-
-
 def _offsets(text: str | None) -> object:
-    """Spark hands offsets over as text; those that are JSON are made readable."""
-    if not text:
-        return None
+    """Spark hands offsets over as text; those of topics are JSON."""
     try:
-        found = json.loads(text)
+        return json.loads(text or "null")
     except ValueError:
         return text
-    return json.loads(found) if isinstance(found, str) and found.startswith("{") else found
 
 
 def _number(value: float) -> float:
