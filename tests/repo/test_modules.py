@@ -58,6 +58,19 @@ PUBLIC: Final = {
     ],
     "tidelog.producer": ["COMPILED"],
     "tidelog.records": ["COMPILED"],
+    "tidelog_spark": ["TidelogDataSource", "register"],
+    "tidelog_spark.streams": [
+        "batch",
+        "changelog",
+        "decode",
+        "encode",
+        "join_within",
+        "sessions",
+        "stream",
+        "table",
+        "to_topic",
+        "windowed",
+    ],
 }
 
 #: What takes time or space to import and is not needed before it is used.

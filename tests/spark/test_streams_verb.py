@@ -51,6 +51,12 @@ def test_help_names_actions_and_flags(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["streams"]) == 2
 
 
+def test_listing_the_verbs_needs_no_spark() -> None:
+    program = "import sys; import tidelog_spark.verbs; print('pyspark' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert ran.stdout.strip() == b"False"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
