@@ -186,15 +186,12 @@ class Fetcher:
             self._warn("reading from %s is interrupted: %s", address, str(failure))
             now = asyncio.get_running_loop().time()
             self._fetching.on_stream_lost(address, failure, now)
+            if connection is not None:
+                self._cluster.connections.drop(connection)
         finally:
             del self._streams[address]
             self._credit.leave(address)
-            if connection is not None and not self._is_closing():
-                self._cluster.connections.drop(connection)
         self.changed()
-
-    def _is_closing(self) -> bool:
-        return not self._tasks
 
     def _on_response(self, address: str, response: Incoming[fetch_pb2.FetchStreamResponse]) -> None:
         fetching = self._fetching
