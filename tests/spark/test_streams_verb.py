@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidelog
-from spark_kit.session import spark_environment
+from spark_kit.session import SETTINGS, spark_environment
 from spark_kit.topics import Topics
 from tidelog.cli import main
 from tidelog_spark.streams.pipeline.figures import Figures
@@ -152,6 +152,7 @@ def test_sigterm_lets_the_batch_end(spark: SparkSession, topics: Topics, tmp_pat
         producer.send_many(lines, [str(number).encode() for number in range(RECORDS)])
     text = SMALL.replace("checkpoints: state", f"checkpoints: {tmp_path / 'state'}")
     text = text.replace("topic: lines", f"topic: {lines}").replace("topic: out", f"topic: {out}")
+    text += f"spark: {json.dumps(dict(SETTINGS))}\n"  # a small JVM, which is soon there
     limits = "options: {maxOffsetsPerTrigger: 50}"
     (tmp_path / "p.yaml").write_text(text.replace("value: string", f"value: string, {limits}"))
     arguments = ("run", "p.yaml", "--bootstrap-server", topics.bootstrap)
