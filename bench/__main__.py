@@ -15,7 +15,7 @@ from typing import Final
 from bench.measuring import Row, show
 
 #: In the order in which they are shown; each module's `run(repeat)` gives its rows.
-BENCHES: Final = ("codec", "log", "rpc", "node", "recovery")
+BENCHES: Final = ("codec", "log", "rpc", "client", "node", "recovery")
 RESULTS: Final = Path(__file__).parent / "results"
 
 
