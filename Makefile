@@ -8,7 +8,7 @@ SCENARIO ?= simulation.scenarios.broker:BROKER
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server up demo demo-spark check test bench sim soak soak-spark soak-verdicts gen dist clean
+.PHONY: help setup setup-server up demo demo-spark check test bench sim soak soak-spark soak-verdicts read-whole gen dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ soak-spark: setup ## Kill Spark and the broker under a stream (ARGS="--kills 40"
 
 soak-verdicts: setup ## Send a million records over kills, restarts and cuts, and check each verdict
 	@$(VENV)/python tools/soak_verdicts.py $(ARGS)
+
+read-whole: setup ## Read a million records of each compression in every way, and compare each
+	@$(VENV)/python tools/read_whole.py $(ARGS)
 
 gen: setup ## Generate the Python code of proto/ and note what the schema now promises
 	@$(VENV)/python tools/gen_protos.py

@@ -128,8 +128,38 @@ async def consume_from_asyncio() -> None:
         await consumer.assign(["orders"], start="earliest")
         await consumer.assign({"orders": {0: 5, 1: "latest"}})
         async for record in consumer:
+            assert_type(record, ConsumerRecord[bytes, Order])
             assert_type(record.key, bytes | None)
             assert_type(record.value, Order | None)
+        assert_type(await consumer.poll(timeout=0.5), list[ConsumerRecord[bytes, Order]])
+        async for batch in consumer.batches():
+            assert_type(batch.values(), list[Order | None])
+            assert_type(batch.records(), list[ConsumerRecord[bytes, Order]])
+        assert_type(await consumer.lag(FIRST), dict[TopicPartition, int])
+        assert_type(await consumer.end_offsets("orders"), dict[TopicPartition, int])
+        assert_type(consumer.position(FIRST), int)
+
+
+async def consume_both_from_asyncio() -> None:
+    """Key and value each have their own type."""
+    async with AsyncConsumer(ADDRESS, key=tidelog.utf8, value=ORDERS) as both:
+        assert_type(both, AsyncConsumer[str, Order])
+    async with AsyncConsumer(ADDRESS, key=tidelog.utf8) as keys:
+        assert_type(keys, AsyncConsumer[str, bytes])
+        async for record in keys.records(timeout=1):
+            assert_type(record.key, str | None)
+            assert_type(record.value, bytes | None)
+
+
+def deserialize_count(payload: bytes | None) -> int | None:
+    """A deserializer may be a function."""
+    return None if payload is None else int(payload)
+
+
+def consume_counts() -> None:
+    """The function's result is the type of the value."""
+    with Consumer(ADDRESS, value=deserialize_count) as consumer:
+        assert_type(consumer, Consumer[bytes, int])
 
 
 def administrate() -> None:
@@ -145,3 +175,6 @@ async def administrate_from_asyncio() -> None:
     """The same with await."""
     async with AsyncAdmin(ADDRESS) as admin:
         assert_type(await admin.list_topics(), list[str])
+        described = await admin.describe_topic("orders")
+        assert_type(described.partition_count, int)
+        assert_type(await admin.delete_topic("orders", if_exists=True), bool)

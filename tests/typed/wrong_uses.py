@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tidelog
-from tidelog import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, Receipt
+from tidelog import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer, Receipt
 
 
 @dataclass
@@ -57,6 +57,16 @@ def wrong_names() -> None:
     """The consumer's types are those of its deserializers."""
     consumer: Consumer[str, Order] = Consumer("localhost:9094", key=tidelog.utf8)  # type: ignore[assignment]
     print(consumer)
+
+
+async def wrong_reading_from_asyncio(consumer: AsyncConsumer[str, Order]) -> None:
+    """The same types as without await."""
+    async for record in consumer:
+        print(record.value.item)  # type: ignore[union-attr]
+        key: bytes | None = record.key  # type: ignore[assignment]
+        print(key)
+    names: list[int] = await AsyncAdmin("localhost:9094").list_topics()  # type: ignore[assignment]
+    print(names)
 
 
 async def forgotten_await(producer: AsyncProducer[str, Order]) -> None:
