@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import inspect
 import socket
@@ -25,6 +26,10 @@ HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_na
 #: What probes ask for: `liveness` never turns, `startup` and `readiness` follow the service.
 HEALTH_NAMES: Final = ("", "startup", "readiness")
 
+#: How long the tasks of calls may take to end once gRPC says that all is over; it takes a moment.
+ENDING_S: Final = 1.0
+#: Turns of the loop from a call's end until the task that waits for it has ended too.
+TURNS_TO_END: Final = 3
 _HELD: Final = "Another program may hold the port: choose another one, or 0 for any free one"
 _NOT_OURS: Final = (
     "Listen at an address or a name of this machine: 127.0.0.1 for this machine alone,"
@@ -61,8 +66,9 @@ class GrpcServing:
         services: tuple[str, ...],
     ) -> GrpcRunningServer:
         """Opens one listener; AddressUnavailable says why it can't."""
+        calls = RunningCalls()
         server = grpc.aio.server(
-            interceptors=(RefusesUnreadable(),),
+            interceptors=(calls, RefusesUnreadable()),
             maximum_concurrent_rpcs=self._limits.concurrent_calls_max,
             options=self._options(),
         )
@@ -72,7 +78,7 @@ class GrpcServing:
         reflection.enable_server_reflection(
             (*services, HEALTH_SERVICE, reflection.SERVICE_NAME), server
         )
-        running = GrpcRunningServer(server, health, bind(server, listener))
+        running = GrpcRunningServer(server, health, calls, bind(server, listener))
         await running.set_ready(False)
         await server.start()
         return running
@@ -92,6 +98,34 @@ class GrpcServing:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
         ]
+
+
+class RunningCalls(grpc.aio.ServerInterceptor):
+    """Knows the task of each call, since gRPC's `stop` may return before the last has ended."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[
+            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
+        ],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Notes the task in which gRPC serves this call; nothing is changed."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await continuation(handler_call_details)
+
+    async def wait_until_ended(self) -> None:
+        """Returns when the tasks are gone, which after `stop` takes a moment."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=ENDING_S)
+        for _ in range(TURNS_TO_END):
+            await asyncio.sleep(0)
 
 
 class RefusesUnreadable(grpc.aio.ServerInterceptor):
@@ -169,9 +203,12 @@ def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
 class GrpcRunningServer:
     """One open listener."""
 
-    def __init__(self, server: grpc.aio.Server, health: HealthServicer, port: int) -> None:
+    def __init__(
+        self, server: grpc.aio.Server, health: HealthServicer, calls: RunningCalls, port: int
+    ) -> None:
         self._server = server
         self._health = health
+        self._calls = calls
         self._port = port
 
     @property
@@ -192,6 +229,7 @@ class GrpcRunningServer:
     async def stop(self, grace_s: float) -> None:
         """Takes no new calls, lets running ones end within the grace, then cuts them."""
         await self._server.stop(grace_s)
+        await self._calls.wait_until_ended()
 
 
 def bind(server: grpc.aio.Server, listener: Listener) -> int:
