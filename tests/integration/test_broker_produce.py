@@ -326,3 +326,11 @@ async def test_transactional_producers_are_refused(node: LiveNode) -> None:
     await stream.finish()
     with pytest.raises(AioRpcError, match="till-4"):
         await node.client.broker.Produce(request)
+
+
+@on_node()
+async def test_a_topic_needs_no_more_replicas_than_it_has(node: LiveNode) -> None:
+    await node.client.create("orders", configs={"min.insync.replicas": "2"})
+    ack = await node.client.produce("orders", batch(b"a"), acks=common_pb2.ACKS_ALL)
+    assert not ack.HasField("error"), ack.error
+    assert await node.client.values("orders") == [b"a"]

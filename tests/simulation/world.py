@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import warnings
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from random import Random
@@ -146,9 +145,7 @@ def _bury(world: World) -> None:
     """
     said_before, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            _close_all(world)
+        _close_all(world)
     finally:
         logging.root.manager.disable = said_before
 

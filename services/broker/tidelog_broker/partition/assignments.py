@@ -175,6 +175,7 @@ class Assignments:
         log = partition.log
         log.config = log_config(config)
         partition.limits = limits_of(config)
+        # A topic can't need more replicas than it has.
         partition.core.set_min_in_sync(min(config.min_insync_replicas, len(state.replicas)))
         if log.fault is not None:
             return
