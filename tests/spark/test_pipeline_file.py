@@ -45,6 +45,7 @@ sources:
 sinks:
   out: {from: a, console: true}
 """
+SINK = "  out: {from: a, console: true}"
 
 
 def problems_of(text: str) -> list[tuple[int, str]]:
@@ -122,6 +123,15 @@ def test_pauses_grow_up_to_their_limit() -> None:
         ("console: true", "parquet: p, key: a", 6, "writes to no topic and has no key"),
         ("console: true", "topic: t, key: a, delete_when: b", 6, "needs mode: update"),
         ("console: true", "console: true, trigger: often", 6, "a time like '10 minutes'"),
+        ("  a: {topic: a}", "  {}", 3, "needs names with their sources below 'sources'"),
+        (SINK, "  {}", 5, "needs names with their sinks below 'sinks'"),
+        ("console: true", "topic: t, options: {Topic: u}", 6, "cannot have the option 'Topic'"),
+        ("console: true", "parquet: p, options: {path: q}", 6, "cannot have the option 'path'"),
+        (
+            "console: true",
+            "topic: t, options: {checkpointLocation: q}",
+            *(6, "each sink has its own folder below 'checkpoints'"),
+        ),
         ("name: n", "name: n\nmetrics_port: 99999", 2, "from 0 to 65535 as 'metrics_port'"),
         ("name: n", "name: n\nrestart: {attempts: -1}", 2, "as 'attempts', not '-1'"),
         ("name: n", "name: n\nspark: [a]", 2, "needs names with values as 'spark'"),

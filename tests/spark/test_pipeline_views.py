@@ -33,6 +33,8 @@ views:
       FROM known
       GROUP BY window(at, '1 minute'), user
 """
+LATE = "{column: at, delay: 10 minutes}"
+MISSPELT = "    options: {maxOffsetPerTrigger: 5}"
 SINKS = """\
 sinks:
   out: {from: counted, topic: counts, key: user}
@@ -78,6 +80,9 @@ def test_a_valid_pipeline_is_described_and_planned(spark: SparkSession) -> None:
         ("key: user", "key: usr", 20, "no column 'usr'. Did you mean 'user'?"),
         ("from: counted", "from: users", 20, "writes 'users', in which there is no stream"),
         ("key: user}", "key: user, value: m}", 20, "no column 'm'"),
+        ("key: user}", "key: user, options: {kafka.ack: 1}}", 20, "Did you mean 'kafka.acks'?"),
+        (LATE, f"{LATE}\n{MISSPELT}", 5, "'maxOffsetsPerTrigger'?"),
+        ('"name STRING"}', '"name STRING", options: {minPartition: 2}}', 9, "'minPartitions'?"),
     ],
 )
 def test_what_spark_refuses_is_told_with_its_line(

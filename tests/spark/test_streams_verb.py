@@ -18,6 +18,7 @@ import tidelog
 from spark_kit.session import SETTINGS, spark_environment
 from spark_kit.topics import Topics
 from tidelog.cli import main
+from tidelog.errors import InvalidConfig
 from tidelog_spark.streams.pipeline.figures import Figures
 from tidelog_spark.streams.pipeline.reading import read_pipeline
 from tidelog_spark.streams.pipeline.status import note, status
@@ -126,6 +127,29 @@ def test_status_of_checkpoints_elsewhere_is_refused(
     Path(file).write_text(SMALL.replace("checkpoints: state", "checkpoints: s3a://b/state"))
     assert main(["streams", "status", file]) == 1
     assert "status reads local folders only" in capsys.readouterr().err
+
+
+def test_checkpoints_where_nothing_can_be_written(file: str) -> None:
+    Path("state").touch()
+    with pytest.raises(InvalidConfig, match="below the checkpoints, state: Not a directory"):
+        note(read_pipeline(Path(file)), Figures("copies", "out"))
+
+
+def test_a_java_that_is_too_old_is_named(file: str, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexit 1\n")
+    java.chmod(0o755)
+    ran = subprocess.run(
+        [sys.executable, "-c", TIDELOG, "streams", "validate", file],
+        env=os.environ | {"JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert f"It needs Java 17 or newer, and took that of JAVA_HOME={tmp_path}" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidelog.errors import InvalidConfig
+from tidelog_spark.sink_options import sink_options
 from tidelog_spark.streams.codecs import encode
 from tidelog_spark.streams.topics import FORMAT
 
@@ -28,6 +29,7 @@ def to_topic(
 ) -> DataStreamWriter:
     """A writer that appends every row to the topic; `key` and `value` as `encode` takes them."""
     told = {"bootstrap.servers": bootstrap, "topic": topic, **(options or {})}
+    sink_options(told)  # a wrong one is told now, not in the first batch
     writer = encode(rows, key=key, value=value).writeStream.format(FORMAT)
     return writer.options(**told).option("checkpointLocation", checkpoint).outputMode("append")
 
@@ -53,6 +55,7 @@ def changelog(
     if not key:
         raise InvalidConfig("a changelog needs a key: later rows of a key replace earlier ones")
     told = {"bootstrap.servers": bootstrap, "topic": topic, **(options or {})}
+    sink_options(told)
 
     def records_of(changed: DataFrame) -> DataFrame:
         return encode(changed, key=key, value=value, delete_when=delete_when)

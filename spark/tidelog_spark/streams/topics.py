@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from tidelog.errors import InvalidConfig
+from tidelog_spark.options import batch_options, stream_options
 from tidelog_spark.streams.codecs import Malformed, Schema, decode
 
 FORMAT: Final = "tidelog"
@@ -43,7 +44,9 @@ def stream(
     `value`, `key` and `malformed` as `decode` takes them; `watermark` is a column and how late a
     record may come by it; `options` are those of `format("tidelog")` and go before all others.
     """
-    reader = spark.readStream.format(FORMAT).options(**_options(topic, bootstrap, options))
+    told = _options(topic, bootstrap, options)
+    stream_options(told)  # a wrong one is told now, not when the query runs
+    reader = spark.readStream.format(FORMAT).options(**told)
     records = decode(reader.load(), value=value, key=key, malformed=malformed)
     return records.withWatermark(*watermark) if watermark else records
 
@@ -59,7 +62,9 @@ def batch(
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """What a topic (several by commas) holds when the query runs, decoded like a stream."""
-    reader = spark.read.format(FORMAT).options(**_options(topic, bootstrap, options))
+    told = _options(topic, bootstrap, options)
+    batch_options(told)
+    reader = spark.read.format(FORMAT).options(**told)
     return decode(reader.load(), value=value, key=key, malformed=malformed)
 
 
@@ -79,9 +84,9 @@ def table(
     micro-batch. The whole topic is read each time: good to some millions of records. Partitions
     added later are seen after a restart of the query.
     """
-    told = {"endingOffsets": LATE_BOUND, **(options or {})}
-    reader = spark.read.format(FORMAT).schema(TABLE_COLUMNS)
-    records = reader.options(**_options(topic, bootstrap, told)).load()
+    told = _options(topic, bootstrap, {"endingOffsets": LATE_BOUND, **(options or {})})
+    batch_options(told)
+    records = spark.read.format(FORMAT).schema(TABLE_COLUMNS).options(**told).load()
     return decode(_last_of_each_key(records), value=value, key=key, malformed=malformed)
 
 

@@ -74,6 +74,12 @@ MODES_OF: Final[dict[SinkKind, tuple[OutputMode, ...]]] = {
     "table": ("append", "complete"),
     "console": MODES,
 }
+#: Options of a sink that would say a second time, and otherwise, what the file says elsewhere.
+SAID_BY_FIELDS: Final = {
+    "checkpointlocation": "each sink has its own folder below 'checkpoints'",
+    "path": "the field 'topic' or 'parquet' says where to write",
+    "topic": "the field 'topic' says where to write",
+}
 VIEW_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 SINK_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
 
@@ -129,7 +135,7 @@ def _parts(
         if name != "views":
             top.complain(f"lacks the field '{name}'")
         return []
-    if not node.is_mapping:
+    if not node.is_mapping or (not node.entries and name != "views"):
         top.complain(f"needs names with their {name} below '{name}'", top.line_of(name))
         return []
     for key, line in node.lines.items():
@@ -215,7 +221,15 @@ def _sink(name: str, line: int, node: Node, problems: list[Problem]) -> Sink:
         options=fields.settings("options"),
     )
     _check_topic_fields(sink, fields)
+    _check_options(sink, fields)
     return sink
+
+
+def _check_options(sink: Sink, fields: Fields) -> None:
+    for option in sink.options:
+        said = SAID_BY_FIELDS.get(option.lower())
+        if said is not None:
+            fields.complain(f"cannot have the option '{option}': {said}", fields.line_of("options"))
 
 
 def _check_topic_fields(sink: Sink, fields: Fields) -> None:

@@ -58,7 +58,12 @@ def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
-        raise InvalidConfig(f"Spark could not start: {words_of(error)}") from None
+        home = os.environ.get("JAVA_HOME")
+        java = f"JAVA_HOME={home}" if home else f"{shutil.which('java')}"
+        raise InvalidConfig(
+            f"Spark could not start: {words_of(error)}",
+            hint=f"It needs Java 17 or newer, and took that of {java}",
+        ) from None
     register(spark)
     try:
         yield spark

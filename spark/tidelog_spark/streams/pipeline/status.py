@@ -36,10 +36,15 @@ def note(pipeline: Pipeline, figures: Figures) -> None:
     if folder is None:
         return
     path = folder / STATUS_FOLDER / f"{figures.sink}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(figures.as_json(), indent=2) + "\n")
-    draft.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(figures.as_json(), indent=2) + "\n")
+        draft.replace(path)
+    except OSError as error:
+        raise InvalidConfig(
+            f"nothing can be written below the checkpoints, {folder}: {error.strerror or error}"
+        ) from None
 
 
 def status(pipeline: Pipeline) -> list[dict[str, Any]]:
