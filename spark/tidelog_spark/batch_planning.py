@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from tidelog.errors import InvalidConfig
-from tidelog_spark.data_loss import DataLossPolicy
+from tidelog_spark.data_loss import DataLossPolicy, kept_to_logs
 from tidelog_spark.filters import Bounds
 from tidelog_spark.offsets import Offsets
 from tidelog_spark.options import SourceOptions
@@ -34,7 +34,7 @@ def plan_batch(options: SourceOptions, logs: Logs, bounds: Bounds) -> list[Range
     end = resolve(options.end, found.partitions, logs)
     policy = DataLossPolicy(fails=options.fail_on_data_loss)
     if isinstance(options.start, AtOffsets):
-        _keep_to_starts(start, logs, policy)
+        start = kept_to_logs(start, logs, policy)
     if isinstance(options.end, AtOffsets):
         _keep_to_ends(start, end, logs, policy)
     if isinstance(options.end, LatestEachRead):
@@ -44,13 +44,6 @@ def plan_batch(options: SourceOptions, logs: Logs, bounds: Bounds) -> list[Range
         ]
     ranges = bounds.cut(_ranges(found, start, end), logs)
     return [RangePartition.of(one) for one in split_for_tasks(options.split, ranges, logs)]
-
-
-def _keep_to_starts(start: Offsets, logs: Logs, policy: DataLossPolicy) -> None:
-    for one, log_start in logs.starts(list(start)).items():
-        if start[one] < log_start:
-            policy.deleted_by_retention(one, start[one], log_start)
-            start[one] = log_start
 
 
 def _keep_to_ends(start: Offsets, end: Offsets, logs: Logs, policy: DataLossPolicy) -> None:

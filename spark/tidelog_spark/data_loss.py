@@ -12,6 +12,8 @@ from typing import Final
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.model import TopicPartition
+from tidelog_spark.offsets import Offsets
+from tidelog_spark.topics import Logs
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,13 @@ class DataLossPolicy:
             "Start the query with a new checkpointLocation to read the new topic",
         )
 
+    def topic_left_out(self, topic: str) -> None:
+        """The topic that was read is not wanted any more, though it may well be there."""
+        self._report(
+            f"Topic {topic!r}, which this query has read, is not among the topics to read any more",
+            "Put it back into the subscription, or start with a new checkpoint",
+        )
+
     def topic_deleted(self, topic: str) -> None:
         """The topic that was read is gone."""
         self._report(
@@ -81,3 +90,15 @@ class DataLossPolicy:
             " records in it were deleted before they were read",
             "Keep records longer (retention.ms, retention.bytes) than a query may stand still",
         )
+
+
+def kept_to_logs(start: Offsets, logs: Logs, policy: DataLossPolicy) -> Offsets:
+    """Where to begin, of offsets that a user named: none before its log begins or after it ends."""
+    partitions = list(start)
+    starts, ends = logs.starts(partitions), logs.ends(partitions)
+    for one, offset in start.items():
+        if offset < starts[one]:
+            policy.deleted_by_retention(one, offset, starts[one])
+        elif offset > ends[one]:
+            policy.cut_away(one, offset, ends[one])
+    return {one: min(max(offset, starts[one]), ends[one]) for one, offset in start.items()}

@@ -37,6 +37,12 @@ class Selection:
     pattern: str = ""
     assigned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    def names(self, topic: str) -> bool:
+        """Whether it asks for a topic of this name, be there one or not."""
+        if self.pattern:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.topics or topic in self.assigned
+
     def find(self, logs: Logs) -> Found:
         """What there is of it now."""
         if self.pattern:

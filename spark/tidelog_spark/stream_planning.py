@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.errors import InvalidPartitions, UnknownTopic, UnknownTopicId
-from tidelog_spark.data_loss import DataLossPolicy
+from tidelog_spark.data_loss import DataLossPolicy, kept_to_logs
 from tidelog_spark.offsets import OffsetMap, Offsets
 from tidelog_spark.options import SourceOptions
 from tidelog_spark.planning import OffsetRange, share_out
-from tidelog_spark.positions import Earliest, moves_with_time, resolve
+from tidelog_spark.positions import AtOffsets, Earliest, moves_with_time, resolve
 from tidelog_spark.selection import Found
 from tidelog_spark.splitting import split_for_tasks, weights
 from tidelog_spark.tasks import RangePartition
@@ -100,6 +100,8 @@ class StreamPlanning:
             self._refuse_missing(OffsetMap({}))
             start = self._options.start
             offsets = resolve(start, found.partitions, self._logs)
+            if isinstance(start, AtOffsets):
+                offsets = kept_to_logs(offsets, self._logs, self._policy)
             if self._frozen is not None and not isinstance(start, Earliest):
                 ends = self._frozen.offsets
                 offsets = {one: min(offsets[one], ends.get(one, offsets[one])) for one in offsets}
@@ -150,7 +152,7 @@ class StreamPlanning:
         for topic, topic_id in start.topic_ids.items():
             now_id = latest.topic_ids.get(topic)
             if now_id is None:
-                self._policy.topic_deleted(topic)
+                self._report_missing(topic)
             elif now_id != topic_id:
                 self._policy.recreated(topic, topic_id, now_id)
         for one, offset in start.offsets.items():
@@ -161,6 +163,12 @@ class StreamPlanning:
                 self._policy.partition_gone(one)
             elif end < offset:
                 self._policy.cut_away(one, offset, end)
+
+    def _report_missing(self, topic: str) -> None:
+        if self._options.selection.names(topic):
+            self._policy.topic_deleted(topic)
+        else:
+            self._policy.topic_left_out(topic)
 
     def _beginnings(self, start: OffsetMap, end: OffsetMap) -> Offsets:
         """Where each partition of `end` goes on: after `start`, or at its first record if new."""
@@ -228,7 +236,7 @@ class StreamPlanning:
         for topic in sorted({one.topic for one in end.offsets}):
             planned_id = end.topic_ids.get(topic)
             if topic not in now:
-                self._policy.topic_deleted(topic)
+                self._report_missing(topic)
                 lost.add(topic)
             elif planned_id is not None and planned_id != now[topic]:
                 self._policy.recreated(topic, planned_id, now[topic])

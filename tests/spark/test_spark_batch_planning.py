@@ -68,4 +68,7 @@ def test_offsets_that_are_gone_or_not_yet_there() -> None:
         plan(startingOffsets=early)
     with pytest.raises(DataLoss, match="orders-1 ends at offset 10, before 99"):
         plan(endingOffsets=late)
+    with pytest.raises(DataLoss, match="orders-1 ends at offset 10, before 99"):
+        plan(startingOffsets=late)
+    assert plan(startingOffsets=late, failOnDataLoss="false") == []
     assert plan(startingOffsets=early, endingOffsets=late, failOnDataLoss="false") == plan()

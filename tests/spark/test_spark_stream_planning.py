@@ -270,3 +270,24 @@ def test_a_task_is_one_of_sparks_and_says_what_it_is() -> None:
     task = RangePartition(TopicPartition("orders", 0), "id", 3, 9)
     assert isinstance(task, InputPartition)
     assert repr(task) == "RangePartition(orders-0, 3 to 9)"
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_beginning_after_the_end_is_lost_data(is_frozen: bool) -> None:
+    def begin(**options: str) -> OffsetMap:
+        stream = Stream(orders(5, 3), startingOffsets='{"orders": {"0": 2, "1": 99}}', **options)
+        if is_frozen:
+            stream.planning.freeze()
+        return stream.planning.initial()
+
+    with pytest.raises(DataLoss, match="orders-1 ends at offset 3, before 99"):
+        begin()
+    assert begin(failOnDataLoss="false") == at(orders=[2, 3])
+
+
+@pytest.mark.parametrize("wanted", [{"subscribe": "bills"}, {"subscribePattern": "b.*"}])
+def test_a_topic_that_is_not_wanted_any_more_was_not_deleted(wanted: dict[str, str]) -> None:
+    logs = orders(5)
+    logs.topics["bills"] = FakeTopic("other", [1])
+    with pytest.raises(DataLoss, match=r"'orders', which .* is not among the topics to read"):
+        Stream(logs, **wanted).end(at(orders=[5]))
