@@ -85,7 +85,7 @@ def _refused(option: str, name: str, known: Mapping[str, object]) -> InvalidConf
         return InvalidConfig(f"The option {option!r} is not possible: {_LATER}")
     if name in KAFKA_REASONS:
         return InvalidConfig(f"The option {option!r} is not possible: {KAFKA_REASONS[name]}")
-    near = did_you_mean(name, sorted(known))
+    near = did_you_mean(option.lower(), [f"{KAFKA_PREFIX}{one}" for one in sorted(known)])
     return InvalidConfig(
         f"The option {option!r} sets nothing here",
         hint=near or f"After 'kafka.' there are bootstrap.servers, {', '.join(sorted(known))}",

@@ -12,10 +12,8 @@ from typing import Final
 from tidelog.errors import InvalidConfig
 from tidelog.nearest import did_you_mean
 
-#: What Spark itself hands to every source and sink beside the user's options.
-SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname", "truncate", "provider", "owner"})
-#: What Spark puts before the options of a table while it creates it.
-TABLE_PREFIX: Final = "option."
+#: What Spark itself hands to the sink of a stream beside the user's options.
+SPARKS_OWN: Final = ("checkpointLocation", "queryName")
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
@@ -39,7 +37,7 @@ def refuse_unknown(
     why = {name.lower(): (name, reason) for name, reason in reasons.items()}
     for option in options:
         name = option.lower()
-        if name in names or name in SPARKS_OWN or name.startswith(TABLE_PREFIX):
+        if name in names:
             continue
         if name in why:
             raise InvalidConfig(f"The option {why[name][0]!r} is not possible: {why[name][1]}")

@@ -25,6 +25,8 @@ _DURATION_UNITS: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
+#: Offsets, times and limits are numbers of 64 bits wherever they go.
+LARGEST: Final = 2**63 - 1
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?")
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -61,7 +63,7 @@ class OptionValues:
         return choices[value.lower()]
 
     def number(self, name: str, *, least: int = 1) -> int | None:
-        """A whole number from a bound on."""
+        """A whole number from a bound on, up to what 64 bits hold."""
         value = self.text(name)
         if value is None:
             return None
@@ -97,6 +99,8 @@ class OptionValues:
 def _at_least(name: str, value: str, number: int, least: int) -> int:
     if number < least:
         raise InvalidConfig(f"{name}={value!r} is too small: at least {least}")
+    if number > LARGEST:
+        raise InvalidConfig(f"{name}={value!r} is too large: at most {LARGEST}")
     return number
 
 
@@ -130,6 +134,10 @@ def numbers_by_partition(name: str, value: str, example: str) -> dict[str, dict[
                 raise InvalidConfig(
                     f"{name}: {partition!r}: {number!r} of {topic!r} are no partition and number",
                     hint=f"Write it like {example}",
+                )
+            if number > LARGEST:
+                raise InvalidConfig(
+                    f"{name}: {topic}-{partition} has {number}", hint=f"{LARGEST} is the largest"
                 )
             found[topic][int(partition)] = number
     return found

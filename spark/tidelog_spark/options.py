@@ -22,7 +22,7 @@ from tidelog_spark.client_options import (
     bootstrap_of,
     client_settings,
 )
-from tidelog_spark.option_names import refuse_unknown
+from tidelog_spark.option_names import SPARKS_OWN, refuse_unknown
 from tidelog_spark.option_values import OptionValues
 from tidelog_spark.position_options import END_NAMES, START_NAMES, ending, starting
 from tidelog_spark.positions import LatestEachRead, Position
@@ -85,6 +85,8 @@ REASONS: Final = {
     "sinkId": _SINKS_OWN,
     "txnAppId": _SINKS_OWN,
     "txnVersion": _SINKS_OWN,
+    **dict.fromkeys(SPARKS_OWN, "it is one of the query: give it to writeStream"),
+    **{name: f"write it '{KAFKA_PREFIX}{name}'" for name in CONSUMER_SETTINGS},
 }
 
 
@@ -181,6 +183,10 @@ def _source_options(
     consumer = client_settings(options, CONSUMER_SETTINGS)
     isolation = values.text("isolation.level")
     if isolation is not None:
+        if consumer.get("isolation_level", isolation) != isolation:
+            raise InvalidConfig(
+                "isolation.level and kafka.isolation.level differ: give one of them"
+            )
         consumer["isolation_level"] = isolation
     read(ConsumerSettings, consumer, "The consumer of a task")  # a wrong value is refused here
     admin_names = {keyword for keyword, _ in COMMON_SETTINGS.values()}

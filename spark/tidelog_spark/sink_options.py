@@ -6,6 +6,7 @@ reason; names and values are those of Spark's Kafka connector wherever it has th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,7 @@ from tidelog_spark.client_options import (
     bootstrap_of,
     client_settings,
 )
-from tidelog_spark.option_names import refuse_unknown
+from tidelog_spark.option_names import SPARKS_OWN, refuse_unknown
 from tidelog_spark.option_values import OptionValues
 
 AT_LEAST_ONCE: Final = "at_least_once"
@@ -44,6 +45,7 @@ PRODUCER_SETTINGS: Final[dict[str, tuple[str, type]]] = {
     "partitioner.class": ("partitioner", str),
     "request.timeout.ms": ("request_timeout_ms", int),
 }
+_LEVEL: Final = re.compile(r"kafka\.compression\.(\w+)\.level")
 _PARTITIONERS: Final = {
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
     "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "default",
@@ -88,7 +90,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         for name, value in options.items()
         if not name.lower().startswith(KAFKA_PREFIX) or name.lower() in refused
     }
-    refuse_unknown(rest, SINK_NAMES, reading_or_writing="writing", reasons=_REASONS)
+    refuse_unknown(rest, (*SINK_NAMES, *SPARKS_OWN), reading_or_writing="writing", reasons=_REASONS)
     values = OptionValues(options)
     _check_guarantee(values)
     settings = _settings(options)
@@ -126,9 +128,21 @@ def _topic(values: OptionValues) -> str | None:
 
 def _settings(options: Mapping[str, str]) -> dict[str, object]:
     settings = client_settings(options, PRODUCER_SETTINGS)
+    _refuse_foreign_levels(options, str(settings.get("compression", "none")))
     if settings.get("acks") == "-1":
         settings["acks"] = "all"
     named = settings.get("partitioner")
     if isinstance(named, str):
         settings["partitioner"] = _PARTITIONERS.get(named, named)
     return settings
+
+
+def _refuse_foreign_levels(options: Mapping[str, str], compression: str) -> None:
+    """One level is all that a producer has, and what is meant for another codec is none of it."""
+    for option in options:
+        level = _LEVEL.fullmatch(option.lower())
+        if level is not None and level[1] != compression.lower():
+            raise InvalidConfig(
+                f"The option {option!r} sets nothing: kafka.compression.type is {compression!r}",
+                hint=f'Give .option("kafka.compression.type", "{level[1]}"), or leave it out',
+            )

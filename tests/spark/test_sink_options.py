@@ -18,6 +18,7 @@ def test_what_a_kafka_job_says_is_understood() -> None:
             **ADDRESS,
             "Topic": " orders ",
             "checkpointLocation": "/somewhere",
+            "queryName": "mine",
             "kafka.acks": "-1",
             "kafka.batch.size": "65536",
             "kafka.compression.type": "zstd",
@@ -68,8 +69,10 @@ def test_one_guarantee_is_there_and_the_other_is_refused() -> None:
         ("subscribe", "orders", "it is one of reading"),
         ("startingOffsets", "latest", "it is one of reading"),
         ("compression.type", "zstd", "write it 'kafka.compression.type'"),
-        ("kafka.compresion.type", "zstd", "Did you mean 'compression.type'"),
+        ("kafka.compresion.type", "zstd", "Did you mean 'kafka.compression.type'"),
         ("kafka.compression.type", "zip", "compression='zip' is not possible"),
+        ("kafka.compression.gzip.level", "9", "kafka.compression.type is 'none'"),
+        ("truncate", "false", "There is no option 'truncate'"),
         ("kafka.batch.size", "many", "kafka.batch.size"),
         ("kafka.batch.size", "0", "too small"),
         ("kafka.acks", "2", "acks='2' is not possible"),
@@ -83,6 +86,12 @@ def test_one_guarantee_is_there_and_the_other_is_refused() -> None:
 def test_what_is_not_possible_is_said(option: str, value: str, words: str) -> None:
     with pytest.raises(InvalidConfig, match=words):
         sink_options({**ADDRESS, "topic": "orders", option: value})
+
+
+def test_a_level_is_one_of_the_codec_that_is_used() -> None:
+    levels = {"kafka.compression.zstd.level": "3", "kafka.compression.gzip.level": "9"}
+    with pytest.raises(InvalidConfig, match=r"gzip.level' sets nothing: .* is 'zstd'"):
+        sink_options({**ADDRESS, "kafka.compression.type": "zstd", **levels})
 
 
 def test_the_address_is_needed() -> None:

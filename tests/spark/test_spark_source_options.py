@@ -131,6 +131,8 @@ def test_a_time_for_all_goes_before_times_by_partition_and_these_before_offsets(
         ({"endingOffsets": "earliest"}, "nothing lies before"),
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "nothing lies before"),
         ({"startingTimestamp": "yesterday"}, "no whole number"),
+        ({"startingTimestamp": "9223372036854775808"}, "too large"),
+        ({"startingOffsets": '{"orders": {"0": 9223372036854775808}}'}, "is the largest"),
         ({"startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "since 1970"),
         ({"startingOffsetsByTimestampStrategy": "first"}, "Give error or latest"),
         ({"endingOffsets": "latest-each-read", "minPartitions": "4"}, "does not go with minPart"),
@@ -228,7 +230,10 @@ def test_the_settings_of_the_client() -> None:
         ("kafka.enable.auto.commit", "checkpoint keeps"),
         ("kafka.interceptor.classes", "no interceptors"),
         ("kafka.ssl.truststore.location", "plain text"),
-        ("kafka.fetch.max.byte", "Did you mean 'fetch.max.bytes'"),
+        ("kafka.fetch.max.byte", "Did you mean 'kafka.fetch.max.bytes'"),
+        ("fetch.max.bytes", "write it 'kafka.fetch.max.bytes'"),
+        ("checkpointLocation", "give it to writeStream"),
+        ("queryName", "give it to writeStream"),
         ("fetchOffset.numRetries", "repeated until"),
     ],
 )
@@ -247,5 +252,15 @@ def test_security_that_is_not_there_is_refused() -> None:
         of_batch(**{"kafka.security.protocol": "SASL_SSL"})
 
 
-def test_what_spark_hands_over_by_itself_is_let_through() -> None:
-    of_stream(checkpointLocation="/tmp/x", queryName="q", **{"option.subscribe": "orders"})
+@pytest.mark.parametrize("name", ["truncate", "provider", "owner", "option.subscribe"])
+def test_what_spark_has_for_others_is_refused_too(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="There is no option"):
+        of_stream(**{name: "x"})
+
+
+def test_two_levels_of_isolation_are_refused() -> None:
+    both = {"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"}
+    with pytest.raises(InvalidConfig, match="differ"):
+        of_batch(**both)
+    same = of_batch(**dict.fromkeys(both, "read_committed"))
+    assert same.consumer_settings == {"isolation_level": "read_committed"}

@@ -109,7 +109,7 @@ def choice(default: object, choices: Mapping[object, object]) -> Any:
         for written, meant in choices.items():
             if value == written and isinstance(value, bool) == isinstance(written, bool):
                 return meant
-        words = [str(written) for written in choices]
+        words = list(dict.fromkeys(str(written) for written in choices))
         raise InvalidConfig(
             f"{name}={value!r} is not possible",
             hint=did_you_mean(str(value), words) or f"Use one of {', '.join(words)}",
