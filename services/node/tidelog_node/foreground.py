@@ -12,6 +12,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -42,11 +43,12 @@ from tidelog_runtime.memory import tune_allocator
 from tidelog_runtime.structured_logs import configure_logging
 
 LISTENERS: Final = "listeners"
+PROGRAM: Final = "tidelog"
 READY: Final = """\
 tidelog {version}   data {place}   ready in {seconds:.2f} s
   bootstrap  {bootstrap}     metrics  {metrics}
-  try        echo hello | tidelog console-producer{where} --topic greetings
-             tidelog console-consumer{where} --topic greetings --from-beginning
+  try        echo hello | {tidelog} console-producer{where} --topic greetings
+             {tidelog} console-consumer{where} --topic greetings --from-beginning
   stop       Ctrl-C ({stays})"""
 
 
@@ -196,11 +198,18 @@ def _announce(node: Node, options: argparse.Namespace, seconds: float) -> None:
             seconds=seconds,
             bootstrap=node.bootstrap,
             metrics=node.metrics_url,
+            tidelog=_tidelog(),
             where=_where(node.bootstrap),
             stays="nothing stays" if options.ephemeral else "data stays; --ephemeral forgets it",
         ),
         flush=True,
     )
+
+
+def _tidelog() -> str:
+    """How a person calls us: if `tidelog` is not on the PATH, as after `make up`, as we were."""
+    is_program = Path(sys.argv[0]).name == PROGRAM
+    return sys.argv[0] if is_program and shutil.which(PROGRAM) is None else PROGRAM
 
 
 def _where(bootstrap: str) -> str:
