@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-#: The oldest Java that Spark 4 runs on, and what Debian calls a package of it.
+#: The oldest Java that Spark 4 runs on.
 OLDEST_VERSION: Final = 17
-DEBIAN_PACKAGE: Final = "openjdk-17-jre-headless"
+#: What every Debian calls the Java it has, which is 17 in Debian 12 and 21 in Debian 13.
+DEBIAN_PACKAGE: Final = "default-jre-headless"
 #: Where systems keep them, when neither JAVA_HOME nor PATH names one.
 _FOLDERS: Final = ("/usr/lib/jvm", "/usr/java", "/Library/Java/JavaVirtualMachines")
 _VERSION: Final = re.compile(r'version "(\d+)')

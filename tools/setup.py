@@ -94,12 +94,15 @@ def debian_venv_package() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
 
 
-def ensure_venv_modules() -> None:
+def ensure_venv_modules(extra: str) -> None:
     """Debian ships Python without ensurepip, and a venv without it has no pip."""
     if importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"):
         return
     say(f"{sys.executable} cannot make virtual environments: ensurepip is missing")
-    install_system_packages([debian_venv_package()])
+    packages = [debian_venv_package()]
+    if extra == "dev" and os.geteuid() != 0 and find_java() is None:
+        packages.append(DEBIAN_PACKAGE)  # who has to ask somebody to be root asks once
+    install_system_packages(packages)
 
 
 def venv_works() -> bool:
@@ -110,11 +113,11 @@ def venv_works() -> bool:
     return subprocess.run([VENV_PYTHON, "-c", question], check=False).returncode == 0
 
 
-def ensure_venv() -> None:
+def ensure_venv(extra: str) -> None:
     """Makes .venv where there is none that works."""
     if venv_works():
         return
-    ensure_venv_modules()
+    ensure_venv_modules(extra)
     say(f"making .venv with {sys.executable} ({sys.version.split()[0]})")
     made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=False)
     if made.returncode != 0:
@@ -192,7 +195,7 @@ def ensure_java() -> None:
 
 def prepare(extra: str) -> None:
     """Everything `make` needs before it runs something from .venv."""
-    ensure_venv()
+    ensure_venv(extra)
     stamp = read_stamp()
     ensure_extra(extra, stamp)
     if extra == "dev":

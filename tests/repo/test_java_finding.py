@@ -86,5 +86,5 @@ def test_a_failed_installation_is_said(
     monkeypatch.setattr(java, "_home_on_path", lambda: None)
     setup.ensure_java()
     said = capsys.readouterr().out
-    assert "no openjdk-17-jre-headless to be had" in said
+    assert f"no {java.DEBIAN_PACKAGE} to be had" in said
     assert "Going on without" in said

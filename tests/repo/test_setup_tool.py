@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.tree import ROOT
-from tools import setup
+from tools import java, setup
 
 
 @pytest.fixture
@@ -82,6 +83,20 @@ def test_without_root_it_says_what_root_would_run(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     with pytest.raises(setup.SetupFailure, match=r"run as root: .*apt-get install .*python3"):
         setup.install_system_packages([setup.debian_venv_package()])
+
+
+@pytest.mark.parametrize(("extra", "with_java"), [("server", False), ("dev", True)])
+def test_without_root_all_packages_are_named_at_once(
+    monkeypatch: pytest.MonkeyPatch, extra: str, with_java: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(setup, "find_java", lambda: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(setup.SetupFailure) as refused:
+        setup.ensure_venv_modules(extra)
+    assert setup.debian_venv_package() in str(refused.value)
+    assert (java.DEBIAN_PACKAGE in str(refused.value)) is with_java
 
 
 def test_without_apt_it_names_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:

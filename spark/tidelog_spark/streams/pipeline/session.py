@@ -43,7 +43,7 @@ def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise InvalidConfig(
             "Spark needs Java 17 or newer, and there is none on the path and no JAVA_HOME",
-            hint="On Debian: apt-get install openjdk-17-jre-headless (as root)",
+            hint="On Debian: apt-get install default-jre-headless (as root)",
         )
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
