@@ -112,6 +112,12 @@ def test_keys_of_every_kind(spark: SparkSession, key: str | list[str], expected:
     assert [found for found, _ in encoded(rows, key=key)] == [expected]
 
 
+def test_names_with_dots_are_names(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a", 2)], "`x.y` STRING, n INT")
+    assert encoded(rows, key="x.y", value="x.y") == [("a", "a")]
+    assert encoded(rows, key=["x.y", "n"]) == [('{"x.y":"a","n":2}', '{"x.y":"a","n":2}')]
+
+
 def test_one_column_may_be_the_value_and_some_rows_deletions(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("a", 1), ("b", 0), ("c", None)], "id STRING, n INT")
     assert encoded(rows, key="id", value="n", delete_when="n = 0") == [

@@ -109,7 +109,7 @@ def _structure(schema: Schema) -> StructType | None:
         return None
     if word in NOT_HERE:
         raise InvalidConfig(f"'{schema}' cannot be decoded as it stands: {NOT_HERE[word]}.")
-    if " " not in word and ":" not in word:
+    if len(word.split()) == 1 and ":" not in word:
         hint = did_you_mean(word, ("binary", "string"))
         told = hint or "It is 'binary', 'string', or a schema such as 'user STRING, at TIMESTAMP'."
         raise InvalidConfig(f"'{schema}' is no way to decode. {told}")
@@ -148,17 +148,23 @@ def _parsed(structure: StructType, malformed: Malformed) -> Column:
 
 def _as_key(rows: DataFrame, names: list[str]) -> Column:
     if len(names) > 1:
-        return sql.to_json(sql.struct(*names), EXACT)
-    return _as_bytes_or_text(rows.schema[names[0]].dataType, sql.col(names[0]))
+        return sql.to_json(sql.struct(*map(_named, names)), EXACT)
+    return _as_bytes_or_text(rows.schema[names[0]].dataType, _named(names[0]))
 
 
 def _as_value(rows: DataFrame, value: str) -> Column:
     if value:
-        return _as_bytes_or_text(rows.schema[value].dataType, sql.col(value))
+        return _as_bytes_or_text(rows.schema[value].dataType, _named(value))
     fields = [name for name in rows.columns if not name.startswith(OWN_PREFIX)]
     if not fields:
         raise InvalidConfig("the rows have no column to write: all names begin with '_'")
-    return sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in fields)), EXACT)
+    return sql.to_json(sql.struct(*map(_named, fields)), EXACT)
+
+
+def _named(name: str) -> Column:
+    """The column of exactly this name, dots and all."""
+    quoted = name.replace("`", "``")
+    return sql.col(f"`{quoted}`")
 
 
 def _as_bytes_or_text(kind: DataType, column: Column) -> Column:
