@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 
 import tidelog
 from spark_kit.session import SETTINGS, spark_environment
+from spark_kit.standalone import children_of
 from spark_kit.topics import Topics
+from support.eventually import eventually
 from tidelog.cli import main
 from tidelog.errors import InvalidConfig
 from tidelog_spark.streams.pipeline.figures import Figures
@@ -192,3 +194,18 @@ def test_sigterm_lets_the_batch_end(spark: SparkSession, topics: Topics, tmp_pat
     assert row["state"] == "stopped"
     written = topics.values(out)
     assert len(written) == len(set(written)) == 50 * (row["committed_batch"] + 1) < RECORDS
+
+
+def test_a_java_process_that_dies_is_told_in_words(topics: Topics, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(SMALL.replace("topic: lines", f"topic: {topics.create()}"))
+    arguments = ("run", "p.yaml", "--bootstrap-server", topics.bootstrap)
+    with running(tmp_path, *arguments) as process:
+        begun = tmp_path / "state" / "out" / "metadata"
+        eventually(begun.exists, 120, waiting_for="the start of the query")
+        for child in children_of(process.pid):
+            os.kill(child, signal.SIGKILL)
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    told = [line for line in errors.splitlines() if line.startswith("tidelog streams: ")]
+    assert len(told) == 1
+    assert "Spark's Java process has ended, and all queries with it" in told[0]

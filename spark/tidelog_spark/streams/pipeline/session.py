@@ -11,14 +11,15 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.conf import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidConfig, TidelogError
 from tidelog_spark.source import register
 from tidelog_spark.streams.pipeline.building import words_of
 from tidelog_spark.streams.pipeline.specification import Pipeline
@@ -67,5 +68,14 @@ def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
     register(spark)
     try:
         yield spark
+    except (Py4JError, ConnectionError) as error:
+        if isinstance(error, Py4JJavaError):
+            raise
+        raise TidelogError(
+            "Spark's Java process has ended, and all queries with it",
+            hint="The next run goes on from the checkpoints. To end one between two batches, send"
+            " SIGTERM to this process alone (for systemd: KillMode=mixed)",
+        ) from None
     finally:
-        spark.stop()
+        with suppress(Py4JError, ConnectionError):
+            spark.stop()
