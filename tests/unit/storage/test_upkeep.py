@@ -301,7 +301,9 @@ def test_a_journal_with_no_room_for_the_next_file_goes_on_in_the_old_one() -> No
     assert again.log_end == end
 
 
-def test_a_full_disk_refuses_writes_serves_reads_and_recovers() -> None:
+def test_a_full_disk_refuses_writes_serves_reads_and_recovers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     disk = SimulatedDisk(Random(1), capacity_bytes=20_000)
     directory = open_directory(disk, StorageConfig())
     log = open_log(directory)
@@ -321,10 +323,16 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers() -> None:
         append(log, now_ms=now_ms)
     append(log, now_ms=now_ms + 1000)
     assert log.fault is None
+    full, again = caplog.records
+    assert (full.levelname, again.levelname) == ("ERROR", "WARNING")
+    assert full.getMessage().startswith("the disk is full (990 bytes are free, 1000 are kept")
+    assert again.getMessage().startswith("the disk has space again (180990 bytes)")
     directory.close()
 
 
-def test_no_space_in_the_middle_of_an_append_writes_nothing() -> None:
+def test_no_space_in_the_middle_of_an_append_writes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     disk = SimulatedDisk(Random(1))
     directory = open_directory(disk)
     log = open_log(directory)
@@ -332,6 +340,10 @@ def test_no_space_in_the_middle_of_an_append_writes_nothing() -> None:
     disk.fail("append", errno.ENOSPC, path_part=".log")
     with pytest.raises(DiskFull, match="nothing was written"):
         append(log)
+    with pytest.raises(DiskFull, match="serves reads"):
+        append(log)
+    assert [line.levelname for line in caplog.records] == ["ERROR"]
+    assert "No space left on device" in caplog.text
     assert (log.log_end, log.fault) == (1, None)
     assert append(log, now_ms=NOW_MS + 1000).base_offset == 1
     assert len(read_all(log)) == 2

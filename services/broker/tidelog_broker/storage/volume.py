@@ -7,6 +7,7 @@ anything may be appended at all; the trash gives space back some time after a fi
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
@@ -27,6 +28,8 @@ _RECHECK_MS: Final = 1000
 PurgeStep = Callable[[], None]
 
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+
+logger = logging.getLogger(__name__)
 
 
 class DropsIndex(Protocol):
@@ -73,7 +76,14 @@ class SpaceGuard:
         free_bytes = self._disk.free_bytes()
         # Some room above the limit before appends begin again, so that they do not flutter.
         limit = self._free_bytes_min * 5 // 4 if self.full else self._free_bytes_min
-        self.full = free_bytes < limit
+        is_full = free_bytes < limit
+        if is_full and not self.full:
+            self._say_full(
+                f"{free_bytes} bytes are free, {limit} are kept for deletes and metadata"
+            )
+        elif self.full and not is_full:
+            logger.warning("the disk has space again (%d bytes): writes are taken", free_bytes)
+        self.full = is_full
         self.blocked = self.full or self.fault is not None
         return not self.blocked
 
@@ -93,8 +103,18 @@ class SpaceGuard:
         if error.errno not in _NO_SPACE:
             return False
         self.checked_ms = now_ms
+        if not self.full:
+            self._say_full(str(error))
         self.full = self.blocked = True
         return True
+
+    def _say_full(self, evidence: str) -> None:
+        """One line when it begins, however many appends are refused: an operator has to act."""
+        logger.error(
+            "the disk is full (%s): the broker takes no writes until there is space again, and"
+            " serves reads; free space, or shorten retention",
+            evidence,
+        )
 
     def fail(self, fault: str) -> None:
         """The data directory as a whole is not to be trusted with another write."""
