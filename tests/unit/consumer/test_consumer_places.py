@@ -40,6 +40,16 @@ def test_places(place: Place, question: Question) -> None:
     assert question_for(place, NOW_MS) == question
 
 
+def test_a_time_is_exact_to_the_millisecond() -> None:
+    """As a float, 1.001 seconds times 1000 is a little less than 1001."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    for time_ms in (1_001, 1_795_027_519_409, *range(1_700_000_000_000, 1_700_000_002_000)):
+        time = epoch + timedelta(milliseconds=time_ms)
+        assert timestamp_of(time, NOW_MS) == time_ms
+        assert timestamp_of(time + timedelta(microseconds=999), NOW_MS) == time_ms
+    assert timestamp_of(timedelta(seconds=4.001), NOW_MS) == NOW_MS - 4_001
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [

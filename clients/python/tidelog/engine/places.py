@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tidelog.errors import InvalidConfig, InvalidRequest
@@ -31,6 +31,9 @@ NAMED_PLACES: Final = {
     "latest": LATEST_TIMESTAMP,
     "end": LATEST_TIMESTAMP,
 }
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 _DURATION: Final = re.compile(
     r"P(?:(?P<days>\d+)D)?"
@@ -83,14 +86,22 @@ def timestamp_of(time: Time, now_ms: int) -> int:
     if isinstance(time, timedelta):
         if time < timedelta(0):
             raise InvalidRequest(f"{time} back from now lies in the future")
-        return max(0, now_ms - int(time / timedelta(milliseconds=1)))
+        return max(0, now_ms - time // _MILLISECOND)
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise without_zone(time)
-        time = int(time.timestamp() * 1000)
+        time = milliseconds(time)
     if time < 0:
         raise InvalidRequest(f"The timestamp {time} lies before 1970")
     return time
+
+
+def milliseconds(time: datetime) -> int:
+    """The whole milliseconds since 1970 of a time with a zone, exact: floats lose one now and then.
+
+    What is below a millisecond is dropped, as everywhere in a log.
+    """
+    return (time - _EPOCH) // _MILLISECOND
 
 
 def without_zone(time: datetime) -> InvalidRequest:
