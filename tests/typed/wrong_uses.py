@@ -19,6 +19,11 @@ class Order:
     item: str
 
 
+def misspelt() -> None:
+    """Names that the package does not have, though its names are loaded lazily."""
+    tidelog.Prodcer("localhost:9094")  # type: ignore[attr-defined]
+
+
 def wrong_values(producer: Producer[str, Order]) -> None:
     """Keys and values of other types, and arguments that there are not."""
     producer.send("orders", key=42, value=Order("tea"))  # type: ignore[arg-type]

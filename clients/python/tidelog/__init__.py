@@ -130,13 +130,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
-    found = getattr(import_module(module), name)
-    globals()[name] = found
-    return found
+# Type checkers must not see it: to them every misspelt name would be there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
+        found = getattr(import_module(module), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

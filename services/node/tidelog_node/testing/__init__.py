@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 __all__ = ["InProcessCluster"]
 
 
-def __getattr__(name: str) -> object:
-    """Imported when it is asked for: pytest loads this package in every run, used or not."""
-    if name != "InProcessCluster":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tidelog_node.testing.cluster import InProcessCluster  # noqa: PLC0415 - see above
+# Type checkers must not see it: to them every misspelt name would be there.
+if not TYPE_CHECKING:
 
-    return InProcessCluster
+    def __getattr__(name: str) -> object:
+        """Imported when it is asked for: pytest loads this package in every run, used or not."""
+        if name != "InProcessCluster":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from tidelog_node.testing.cluster import InProcessCluster  # noqa: PLC0415 - see above
+
+        return InProcessCluster
