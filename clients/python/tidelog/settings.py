@@ -112,7 +112,7 @@ def choice(default: object, choices: Mapping[object, object]) -> Any:
         words = list(dict.fromkeys(str(written) for written in choices))
         raise InvalidConfig(
             f"{name}={value!r} is not possible",
-            hint=did_you_mean(str(value), words) or f"Use one of {', '.join(words)}",
+            hint=did_you_mean(str(value), words) or f"Use one of {', '.join(dict.fromkeys(words))}",
         )
 
     return _setting(default, check)

@@ -82,6 +82,12 @@ def test_where_the_address_comes_from(tmp_path: Path) -> None:
         bootstrap("localhost", None)
 
 
+def test_an_empty_address_is_not_the_default_one() -> None:
+    options = argparse.Namespace(bootstrap_server="", command_config=None)
+    with pytest.raises(InvalidConfig, match="'' names no broker"):
+        connection(options, AdminSettings, client_id="tests")
+
+
 def test_later_lists_win(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("linger.ms=1\nacks=1\n")

@@ -84,7 +84,9 @@ def connection(
     for properties_given in property_lists:
         properties |= dict(properties_given or ())
     named = properties.pop("bootstrap.servers", None)
-    bootstrap = options.bootstrap_server or named or DEFAULT_BOOTSTRAP
+    given = (options.bootstrap_server, named, DEFAULT_BOOTSTRAP)
+    # An empty one is a script's unset variable: it must not end at some other cluster.
+    bootstrap = next(address for address in given if address is not None)
     addresses(bootstrap)
     return Connection(bootstrap, settings_of(kind, properties))
 

@@ -48,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse(arguments)
     parser.refuse_together(options, "address", "--bootstrap-server")
-    address = options.address or options.bootstrap_server or DEFAULT_BOOTSTRAP
+    given = (options.address, options.bootstrap_server, DEFAULT_BOOTSTRAP)
+    address = next(address for address in given if address is not None)
 
     import asyncio  # noqa: PLC0415 - slow to import, as grpc is
 

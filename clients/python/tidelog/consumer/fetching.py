@@ -334,7 +334,7 @@ class Fetching:
         if self.reset_policy.is_none:
             self._fail(state, _out_of_range(state, error))
             return
-        logger.warning("%s auto_offset_reset=%s", error.message, self.reset_policy)
+        logger.warning("%s; auto_offset_reset=%s", error.message, self.reset_policy)
         state.phase = Phase.LOST
         self._waiting[state] = None
 
