@@ -8,6 +8,7 @@ import itertools
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +16,11 @@ import pytest
 
 from support.eventually import eventually
 from tidelog import (
+    Admin,
     AsyncProducer,
     BufferFull,
     ClientClosed,
+    Deliveries,
     Delivery,
     DeliveryExpired,
     OutcomeUnknown,
@@ -25,10 +28,13 @@ from tidelog import (
     Refused,
     RequestTimedOut,
 )
+from tidelog.errors import InvalidPartitions
 from tidelog_node.testing import InProcessCluster
 
 RECORDS: Final = 100_000
 PARTITIONS: Final = 3
+#: More than the small buffers of these tests hold.
+MANY: Final = [b"%d" % number + b"x" * 1000 for number in range(200)]
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +232,84 @@ def test_a_full_buffer_pushes_back(tidelog_cluster: InProcessCluster) -> None:
         tidelog_cluster.heal_network()
         producer.flush()
         assert producer.send("orders", b"there is room again").result().offset
+
+
+def kept_and_again(taken: Deliveries | None) -> list[bytes]:
+    """What a call that failed had not taken, once all that it had taken is acknowledged."""
+    assert taken is not None
+    assert len(taken.result(60)) == len(taken)
+    assert 0 < len(taken) < len(MANY)
+    return [value for index, value in enumerate(MANY) if index not in taken.indexes()]
+
+
+@pytest.mark.parametrize("call", ["send_many", "send_columns"])
+def test_many_records_that_find_no_room_say_which_were_taken(
+    tidelog_cluster: InProcessCluster, call: str
+) -> None:
+    with Producer(
+        tidelog_cluster.address, buffer_memory="64 KiB", batch_size="8 KiB", max_block_ms=100
+    ) as producer:
+        send = partial(getattr(producer, call), "orders")
+        name = "values" if call == "send_many" else "value"
+        send(**{name: [b"first"]}).confirm()
+        tidelog_cluster.cut_network(silently=True)
+        with pytest.raises(BufferFull) as refused:
+            send(**{name: MANY})
+        assert "`taken` is their handle" in refused.value.__notes__[0]
+        tidelog_cluster.heal_network()
+        rest = kept_and_again(refused.value.taken)
+        for value in rest:
+            producer.send("orders", value)
+    values = [record.value for record in tidelog_cluster.records("orders")]
+    assert values == [b"first", *MANY]
+
+
+def test_columns_that_find_no_room_say_which_rows_were_taken(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    with Admin(tidelog_cluster.address) as admin:
+        admin.create_topic("orders", partitions=PARTITIONS)
+    keys = [b"%d" % number for number in range(len(MANY))]
+    with Producer(
+        tidelog_cluster.address, buffer_memory="64 KiB", batch_size="8 KiB", max_block_ms=100
+    ) as producer:
+        producer.send("orders", b"first", partition=0).result()
+        tidelog_cluster.cut_network(silently=True)
+        with pytest.raises(BufferFull) as refused:
+            producer.send_columns("orders", value=MANY, key=keys)
+        tidelog_cluster.heal_network()
+        taken = refused.value.taken
+        assert taken is not None
+        receipts = taken.result(60)
+        rest = kept_and_again(taken)
+    logs = log_of(tidelog_cluster, "orders")
+    written = [logs[receipt.partition][receipt.offset or 0] for receipt in receipts]
+    assert written == [MANY[index] for index in taken.indexes()]
+    assert sorted(written + rest) == sorted(MANY)
+
+
+def test_a_call_that_took_nothing_has_no_handle(tidelog_cluster: InProcessCluster) -> None:
+    producer = Producer(tidelog_cluster.address)
+    producer.send("orders", b"x").result()
+    producer.close()
+    with pytest.raises(ClientClosed) as refused:
+        producer.send_many("orders", [b"y"])
+    assert refused.value.taken is None
+
+
+def test_a_partitioner_that_fails_leaves_no_record_without_a_verdict(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    def fails(*_: object) -> int:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        async with AsyncProducer(tidelog_cluster.address, partitioner=fails) as producer:
+            delivery = producer.send_nowait("orders", b"the topic is not yet known")
+            with pytest.raises(InvalidPartitions, match="ZeroDivisionError"):
+                await delivery
+
+    asyncio.run(run())
 
 
 def test_an_async_send_waits_for_room(tidelog_cluster: InProcessCluster) -> None:

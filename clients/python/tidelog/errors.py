@@ -9,7 +9,10 @@ agree. A class says three things beside its message: may the same call be repeat
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from tidelog.producer.delivery import Deliveries
 
 
 class TidelogError(Exception):
@@ -23,6 +26,8 @@ class TidelogError(Exception):
     retriable: ClassVar[bool] = False
     refresh_metadata: ClassVar[bool] = False
     outcome_unknown: ClassVar[bool] = False
+    #: When a call of many records failed on its way: the handle of those that it had taken.
+    taken: Deliveries | None = None
 
     def __init__(self, message: str = "", *, cause: str = "", hint: str = "") -> None:
         super().__init__(message or type(self).default_message())

@@ -6,9 +6,89 @@ from typing import Any
 
 import pytest
 
-from tidelog.errors import InvalidRequest, SerializationFailed
+from tidelog.errors import (
+    InvalidPartitions,
+    InvalidRequest,
+    InvalidTimestamp,
+    SerializationFailed,
+    TidelogError,
+)
+from tidelog.producer.accumulator import Accumulator
 from tidelog.producer.base import several
-from tidelog.producer.handing_over import to_headers
+from tidelog.producer.delivery import seconds
+from tidelog.producer.handing_over import HandingOver, to_headers, to_milliseconds
+from tidelog.producer.partitioner import Partitioner
+from tidelog.producer.sends import LoopSends, ThreadSends
+
+
+def nothing() -> None:
+    """A call back that is not listened to."""
+
+
+def parts() -> tuple[Accumulator, Partitioner, None, None]:
+    """What a producer's compiled base is made of."""
+    accumulator = Accumulator(
+        batch_bytes=1000, limit_bytes=1000, clock=float, wake=nothing, hurry=nothing, lock=None
+    )
+    return accumulator, Partitioner("default"), None, None
+
+
+def send(path: HandingOver[Any, Any], topic: Any, **options: Any) -> object:
+    """One record, by the call of either producer."""
+    call = path.send if isinstance(path, ThreadSends) else path.send_nowait  # type: ignore[attr-defined]
+    sent: object = call(topic, b"value", **options)
+    return sent
+
+
+@pytest.mark.parametrize("kind", [ThreadSends, LoopSends])
+@pytest.mark.parametrize(
+    ("topic", "options", "words"),
+    [
+        (b"orders", {}, "topic=b'orders' is no name of a topic, but of type bytes"),
+        (None, {}, "topic=None is no name of a topic"),
+        ("orders", {"partition": "0"}, "partition='0' is no partition, but of type str"),
+        ("orders", {"partition": 1.0}, "partition=1.0 is no partition, but of type float"),
+        ("orders", {"timestamp": "now"}, "timestamp='now' is no time, but of type str"),
+        ("orders", {"timestamp": 1.5}, "timestamp=1.5 is no time"),
+        ("orders", {"timestamp": 2**63}, "The timestamp 9223372036854775808 is not possible"),
+        ("orders", {"on_delivery": 5}, "on_delivery=5 can't be called"),
+        ("orders", {"delivery_timeout": "5"}, "'5' is no time limit, but of type str"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    kind: Any, topic: Any, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TidelogError, match=words):
+        send(kind(*parts()), topic, **options)
+
+
+def test_times_and_limits_as_numbers_stay_what_they_are() -> None:
+    assert [to_milliseconds(time) for time in (0, 2**63 - 1)] == [0, 2**63 - 1]
+    with pytest.raises(InvalidTimestamp, match="-1 is not possible"):
+        to_milliseconds(-1)
+    assert [seconds(limit) for limit in (None, 2, 0.5)] == [None, 2, 0.5]
+
+
+def fails(*_: object) -> int:
+    """A partitioner with a fault."""
+    raise ZeroDivisionError("no partitions")
+
+
+def says_text(*_: object) -> Any:
+    """A partitioner that takes names for numbers."""
+    return "eu"
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (fails, "failed for the key b'k' of topic 'orders'. Cause: ZeroDivisionError: no part"),
+        (says_text, "gave 'eu' for topic 'orders'.* an int from 0 to 2"),
+    ],
+)
+def test_a_partitioner_of_ones_own_that_fails_refuses_the_record(function: Any, words: str) -> None:
+    with pytest.raises(InvalidPartitions, match=words):
+        Partitioner(function).choose("orders", b"k", 3)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +98,7 @@ from tidelog.producer.handing_over import to_headers
         ("a", "'a' is no header. Headers are a dict"),
         ([("a", b"1", b"2")], "is no header"),
         ([("a", b"1"), 7], "7 is no header"),
+        (5, "headers=5 are no headers. Headers are a dict"),
     ],
 )
 def test_headers_that_are_none(headers: Any, words: str) -> None:

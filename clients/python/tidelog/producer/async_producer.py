@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.errors import BufferFull, RequestTimedOut, TidelogError
 from tidelog.producer import lifetimes
-from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error, several
+from tidelog.producer.base import (
+    accumulator_of,
+    closed_error,
+    cluster_of,
+    forked_error,
+    several,
+    telling_what_was_taken,
+)
 from tidelog.producer.columns import ColumnRecords
 from tidelog.producer.delivery import Deliveries, Delivery, Receipt, seconds
-from tidelog.producer.handing_over import HeadersLike
+from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.pipeline import Pipeline
 from tidelog.producer.producer_settings import ProducerOptions, producer_settings
@@ -78,6 +85,21 @@ class AsyncProducer(LoopSends[K, V]):
 
     # ------------------------------------------------------------------ sending
 
+    if TYPE_CHECKING:
+        # The compiled base takes anything for a topic or a partition and refuses it in words.
+        def send_nowait(
+            self,
+            topic: str,
+            value: V | None = None,
+            key: K | None = None,
+            *,
+            headers: HeadersLike | None = None,
+            timestamp: int | datetime | None = None,
+            partition: int | None = None,
+            on_delivery: Callable[[Delivery], object] | None = None,
+            delivery_timeout: float | timedelta | None = None,
+        ) -> Delivery: ...
+
     async def send(
         self,
         topic: str,
@@ -123,13 +145,19 @@ class AsyncProducer(LoopSends[K, V]):
         """Hands over many records, waiting for room as needed; returns one handle for all.
 
         `await` the handle for the receipts, or ask it for the `verdicts`.
+
+        All keys and values are checked before the first record is taken. Where the call fails later
+        (`BufferFull` after `max_block_ms`, a close), the error's `taken` is the handle of the
+        records that were taken before: they have their verdicts, and only the others may be sent
+        again.
         """
         several(values)
         several(keys)
         route = await self._prepare(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
-        while not many.step():
-            await self.wait_for_room()
+        with telling_what_was_taken(many.deliveries):
+            while not many.step():
+                await self.wait_for_room()
         return many.deliveries
 
     async def send_columns(
@@ -151,8 +179,9 @@ class AsyncProducer(LoopSends[K, V]):
         columns = ColumnRecords(
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
-        while not columns.step():
-            await self.wait_for_room()
+        with telling_what_was_taken(columns.deliveries):
+            while not columns.step():
+                await self.wait_for_room()
         return columns.deliveries
 
     async def wait_for_room(self) -> None:
@@ -271,7 +300,9 @@ class AsyncProducer(LoopSends[K, V]):
         if self._pipeline is not None:
             self._pipeline.hurry()
 
-    async def _prepare(self, topic: str) -> TopicRoute:
+    async def _prepare(self, topic: Any) -> TopicRoute:
+        if not isinstance(topic, str):
+            raise no_topic(topic)
         pipeline = self._started()
         if self._accumulator.refusal is not None:
             raise self._accumulator.refusal

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from threading import Lock
 from typing import Any, Final
 
 from tidelog.channel import ChannelFactory
 from tidelog.channel_grpc import grpc_channel_factory
 from tidelog.engine.cluster import Cluster
-from tidelog.errors import ClientClosed, ForkedClient, InvalidRequest
+from tidelog.errors import ClientClosed, ForkedClient, InvalidRequest, TidelogError
 from tidelog.producer.accumulator import Accumulator
+from tidelog.producer.delivery import Deliveries
 from tidelog.producer.producer_settings import ProducerSettings
+from tidelog.wording import counted
 
 CLOSED: Final = "The producer is closed"
 
@@ -55,6 +59,23 @@ def several(values: Sequence[Any] | None) -> None:
             f"send_many takes a list of values, not one {type(values).__name__}",
             hint="send() takes one record",
         )
+
+
+@contextmanager
+def telling_what_was_taken(deliveries: Deliveries) -> Iterator[None]:
+    """A call of many records that ends early: its error carries the handle of those taken."""
+    try:
+        yield
+    except TidelogError as error:
+        if not len(deliveries):
+            raise
+        carrier = copy(error)
+        carrier.taken = deliveries
+        carrier.add_note(
+            f"{counted(len(deliveries), 'record')} of the call had been taken and will have"
+            " verdicts: the error's `taken` is their handle"
+        )
+        raise carrier from error.__cause__
 
 
 def closed_error() -> ClientClosed:

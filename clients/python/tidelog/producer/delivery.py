@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from tidelog.errors import RequestTimedOut, TidelogError
+from tidelog.errors import InvalidRequest, RequestTimedOut, TidelogError
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -286,6 +286,14 @@ class Deliveries:
     def __len__(self) -> int:
         return self._count
 
+    def indexes(self) -> Sequence[int]:
+        """Which records of the call these are, in the order of the verdicts.
+
+        All of them, but in the `taken` of an error: rows are taken partition by partition.
+        """
+        order = self._order()
+        return sorted(order) if order else range(self._count)
+
     def done(self) -> bool:
         """Whether all verdicts are known."""
         return all([part.batch.is_settled for part in self._parts])
@@ -321,7 +329,7 @@ class Deliveries:
 
     def _verdicts(self) -> list[Receipt | TidelogError]:
         found: list[Receipt | TidelogError] = []
-        order: list[int] = [int(index) for run in self.order for index in run]
+        order = self._order()
         for part in self._parts:
             error = part.batch.failure()
             if error is not None:
@@ -336,18 +344,24 @@ class Deliveries:
                     timestamp = int(self._timestamps[place])
                 found.append(part.batch.receipt(part.first + index, timestamp))
         if order:
-            return [found[place] for place in _inverse(order)]
+            return [found[place] for place in _by_index(order)]
         return found
+
+    def _order(self) -> list[int]:
+        """Which record of the call each one is; empty: they are in its order.
+
+        A call that failed on its way had begun a run, and not taken all of it.
+        """
+        order: list[int] = [int(index) for run in self.order for index in run]
+        return order[: self._count]
 
     def __repr__(self) -> str:
         return f"<Deliveries of {self._count} records: {'done' if self.done() else 'under way'}>"
 
 
-def _inverse(order: list[int]) -> list[int]:
-    places = [0] * len(order)
-    for place, index in enumerate(order):
-        places[index] = place
-    return places
+def _by_index(order: list[int]) -> list[int]:
+    """The places in the order of what stands there."""
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _receipts(verdicts: list[Receipt | TidelogError]) -> list[Receipt]:
@@ -359,6 +373,13 @@ def _receipts(verdicts: list[Receipt | TidelogError]) -> list[Receipt]:
     return receipts
 
 
-def seconds(limit: float | timedelta | None) -> float | None:
-    """A time limit in seconds."""
-    return limit.total_seconds() if isinstance(limit, timedelta) else limit
+def seconds(limit: Any) -> float | None:
+    """A time limit in seconds: of a number, a timedelta or None."""
+    if isinstance(limit, timedelta):
+        return limit.total_seconds()
+    if limit is not None and not isinstance(limit, int | float):
+        raise InvalidRequest(
+            f"{limit!r:.80} is no time limit, but of type {type(limit).__name__}",
+            hint="Give seconds as a number, or a timedelta",
+        )
+    return limit

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from mypy_extensions import mypyc_attr
 
-from tidelog.engine.places import without_zone
-from tidelog.errors import InvalidPartitions, SerializationFailed, TidelogError
+from tidelog.engine.places import milliseconds, without_zone
+from tidelog.errors import (
+    InvalidPartitions,
+    InvalidRequest,
+    InvalidTimestamp,
+    InvalidTopic,
+    SerializationFailed,
+    TidelogError,
+)
 from tidelog.producer.accumulator import Accumulator, Headers, TopicRoute
 from tidelog.producer.delivery import Delivery, seconds
 from tidelog.producer.partitioner import Partitioner
@@ -29,6 +36,7 @@ HeadersLike = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str
 Serializer = Callable[[Any], bytes | None]
 
 _NO_HEADERS: Final[Headers] = ()
+_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -69,20 +77,26 @@ class HandingOver(Generic[K, V]):
 
 def hand_over(  # noqa: PLR0912, PLR0913, PLR0917 - called once a record
     path: HandingOver[Any, Any],
-    topic: str,
+    topic: Any,
     value: Any,
     key: Any,
     headers: HeadersLike | None,
     timestamp: int | datetime | None,
-    partition: int | None,
+    partition: Any,
     on_delivery: Callable[[Delivery], object] | None,
     delivery_timeout: float | timedelta | None,
 ) -> Delivery:
-    """One record into its batch."""
+    """One record into its batch. Topic and partition are checked here, so that words tell."""
     accumulator = path._accumulator
+    if not isinstance(topic, str):
+        raise no_topic(topic)
+    if partition is not None and not isinstance(partition, int):
+        raise no_partition(partition)
+    if on_delivery is not None and not callable(on_delivery):
+        raise no_callback(on_delivery)
     if accumulator.refusal is not None:
         raise copy(accumulator.refusal)
-    raw_value: bytes | None = None
+    raw_value: bytes | None
     if path._value is not None or (value is not None and not isinstance(value, bytes)):
         raw_value = to_bytes(value, path._value, "value", topic)
     else:
@@ -122,8 +136,34 @@ def hand_over(  # noqa: PLR0912, PLR0913, PLR0917 - called once a record
     return delivery
 
 
-def checked(partition: int, route: TopicRoute) -> int:
+def no_topic(topic: Any) -> InvalidTopic:
+    """What anything but a text is refused with where a topic is meant."""
+    return InvalidTopic(
+        f"topic={topic!r:.80} is no name of a topic, but of type {type(topic).__name__}",
+        hint="Give a str",
+    )
+
+
+def no_partition(partition: Any) -> InvalidPartitions:
+    """What anything but a number is refused with where a partition is meant."""
+    return InvalidPartitions(
+        f"partition={partition!r:.80} is no partition, but of type {type(partition).__name__}",
+        hint="Give an int, or leave it out: then the key decides",
+    )
+
+
+def no_callback(on_delivery: Any) -> InvalidRequest:
+    """What can't be called is refused with, before the record is taken."""
+    return InvalidRequest(
+        f"on_delivery={on_delivery!r:.80} can't be called",
+        hint="Give a function of one argument, the record's handle",
+    )
+
+
+def checked(partition: Any, route: TopicRoute) -> int:
     """A partition that was named by the caller."""
+    if not isinstance(partition, int):
+        raise no_partition(partition)
     if partition < 0 or partition >= len(route.slots):
         raise InvalidPartitions(
             f"Topic {route.topic!r} has no partition {partition}: it has {len(route.slots)},"
@@ -162,12 +202,26 @@ def to_milliseconds(timestamp: int | datetime) -> int:
     if isinstance(timestamp, datetime):
         if timestamp.tzinfo is None:
             raise without_zone(timestamp)
-        return round(timestamp.timestamp() * 1000)
+        return milliseconds(timestamp)
+    if not isinstance(timestamp, int):
+        raise InvalidTimestamp(
+            f"timestamp={timestamp!r:.80} is no time, but of type {type(timestamp).__name__}",
+            hint="Give milliseconds since 1970 as an int, or a datetime with a time zone",
+        )
+    if not 0 <= timestamp <= _TIMESTAMP_MAX:
+        raise InvalidTimestamp(
+            f"The timestamp {timestamp} is not possible; milliseconds since 1970 are meant"
+        )
     return timestamp
 
 
 def to_headers(headers: HeadersLike) -> Headers:
     """Headers as pairs of a name and bytes."""
+    if not isinstance(headers, Iterable):
+        raise SerializationFailed(
+            f"headers={headers!r:.80} are no headers",
+            hint="Headers are a dict, or pairs of a name and a value",
+        )
     pairs: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
     found: list[tuple[str, bytes | None]] = []
     for pair in pairs:

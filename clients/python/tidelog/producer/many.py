@@ -52,7 +52,7 @@ class ManyRecords:
         keys: Sequence[Any] | None,
         timestamp: int | datetime | None,
         timestamps: Sequence[int] | None,
-        partition: int | None,
+        partition: Any,
     ) -> None:
         self._accumulator: Accumulator = path._accumulator
         if self._accumulator.refusal is not None:

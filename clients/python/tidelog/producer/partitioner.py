@@ -8,9 +8,9 @@ without a key stay with one partition for a batch, then go on to the next. Compi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidConfig, InvalidPartitions, TidelogError
 from tidelog.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -101,7 +101,26 @@ class Partitioner:
         """The partition of a record, or STICKY or IN_TURN."""
         function = self.function
         if function is not None:
-            return function(topic, key, partition_count)
+            return _ask(function, topic, key, partition_count)
         if self.kind == ROUND_ROBIN:
             return IN_TURN
         return STICKY if key is None else partition_of_key(key, partition_count)
+
+
+def _ask(function: Any, topic: str, key: bytes | None, partition_count: int) -> int:
+    """What the user's function says; the record is refused when it fails or names no number."""
+    try:
+        chosen = function(topic, key, partition_count)
+    except TidelogError:
+        raise
+    except Exception as failure:
+        raise InvalidPartitions(
+            f"The partitioner failed for the key {key!r:.80} of topic {topic!r}",
+            cause=f"{type(failure).__name__}: {failure}",
+        ) from failure
+    if not isinstance(chosen, int):
+        raise InvalidPartitions(
+            f"The partitioner gave {chosen!r:.80} for topic {topic!r}, which is no partition",
+            hint=f"It returns an int from 0 to {partition_count - 1}",
+        )
+    return chosen

@@ -19,9 +19,17 @@ from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.errors import BufferFull, InvalidRequest, TidelogError
 from tidelog.producer import lifetimes
-from tidelog.producer.base import accumulator_of, closed_error, cluster_of, forked_error, several
+from tidelog.producer.base import (
+    accumulator_of,
+    closed_error,
+    cluster_of,
+    forked_error,
+    several,
+    telling_what_was_taken,
+)
 from tidelog.producer.columns import ColumnRecords
-from tidelog.producer.delivery import Deliveries, seconds
+from tidelog.producer.delivery import Deliveries, Delivery, seconds
+from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.pipeline import Pipeline
 from tidelog.producer.producer_settings import ProducerOptions, producer_settings
@@ -93,6 +101,21 @@ class Producer(ThreadSends[K, V]):
 
     # ------------------------------------------------------------------ sending
 
+    if TYPE_CHECKING:
+        # The compiled base takes anything for a topic or a partition and refuses it in words.
+        def send(
+            self,
+            topic: str,
+            value: V | None = None,
+            key: K | None = None,
+            *,
+            headers: HeadersLike | None = None,
+            timestamp: int | datetime | None = None,
+            partition: int | None = None,
+            on_delivery: Callable[[Delivery], object] | None = None,
+            delivery_timeout: float | timedelta | None = None,
+        ) -> Delivery: ...
+
     def send_many(
         self,
         topic: str,
@@ -106,13 +129,19 @@ class Producer(ThreadSends[K, V]):
         """Hands over many records, waiting for room as needed; returns one handle for all.
 
         Ask the handle for its `result()`, the receipts, or for the `verdicts()`.
+
+        All keys and values are checked before the first record is taken. Where the call fails later
+        (`BufferFull` after `max_block_ms`, a close), the error's `taken` is the handle of the
+        records that were taken before: they have their verdicts, and only the others may be sent
+        again.
         """
         several(values)
         several(keys)
         route = self._route(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
-        while not many.step():
-            self._make_room()
+        with telling_what_was_taken(many.deliveries):
+            while not many.step():
+                self._make_room()
         return many.deliveries
 
     def send_columns(
@@ -134,8 +163,9 @@ class Producer(ThreadSends[K, V]):
         columns = ColumnRecords(
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
-        while not columns.step():
-            self._make_room()
+        with telling_what_was_taken(columns.deliveries):
+            while not columns.step():
+                self._make_room()
         return columns.deliveries
 
     def flush(self, timeout: float | timedelta | None = None) -> None:
@@ -197,7 +227,9 @@ class Producer(ThreadSends[K, V]):
                 hint="The callback runs in the thread that would end the waiting: use another one",
             )
 
-    def _route(self, topic: str) -> TopicRoute:
+    def _route(self, topic: Any) -> TopicRoute:
+        if not isinstance(topic, str):
+            raise no_topic(topic)
         return self._accumulator.routes.get(topic) or self._find_route(topic)
 
     def _find_route(self, topic: str) -> TopicRoute:

@@ -2,13 +2,15 @@
 
 Each is one compiled method, so that nothing but it stands between the caller and the accumulator.
 They are the same but for their names; what a full buffer or an unknown topic means is the
-subclass's to say.
+subclass's to say, and so are the types of topic and partition: declared here, they would be checked
+by compiled code, whose words do not name the argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from mypy_extensions import mypyc_attr
 
@@ -23,13 +25,13 @@ class ThreadSends(HandingOver[K, V]):
 
     def send(
         self,
-        topic: str,
+        topic: Any,
         value: V | None = None,
         key: K | None = None,
         *,
         headers: HeadersLike | None = None,
         timestamp: int | datetime | None = None,
-        partition: int | None = None,
+        partition: Any = None,
         on_delivery: Callable[[Delivery], object] | None = None,
         delivery_timeout: float | timedelta | None = None,
     ) -> Delivery:
@@ -59,13 +61,13 @@ class LoopSends(HandingOver[K, V]):
 
     def send_nowait(
         self,
-        topic: str,
+        topic: Any,
         value: V | None = None,
         key: K | None = None,
         *,
         headers: HeadersLike | None = None,
         timestamp: int | datetime | None = None,
-        partition: int | None = None,
+        partition: Any = None,
         on_delivery: Callable[[Delivery], object] | None = None,
         delivery_timeout: float | timedelta | None = None,
     ) -> Delivery:
