@@ -16,6 +16,7 @@ from tidelog.engine.places import reset_policy
 from tidelog.errors import (
     BrokerUnreachable,
     FencedLeaderEpoch,
+    LogCorrupt,
     NotLeader,
     OffsetOutOfRange,
     TidelogError,
@@ -194,6 +195,16 @@ def test_a_topic_that_is_gone_is_a_fault() -> None:
     reader.fetching.on_error(reader.begin(), UnknownTopicId(), 0.0)
     reader.fetching.on_refreshed(["orders"], {"orders": UnknownTopic()}, 1.0)
     assert "was deleted" in str(reader.fault())
+
+
+def test_a_damaged_log_is_a_fault_and_not_asked_for_again() -> None:
+    reader = Reader()
+    session = reader.begin()
+    reader.push(session, at(0))
+    reader.fetching.on_error(session, LogCorrupt("Offsets 10 to 19 are damaged"), 0.0)
+    assert reader.pushed() == [(0, 10)]
+    assert isinstance(reader.fault(), LogCorrupt)
+    assert reader.plan(9.0).start == {}
 
 
 def test_what_nobody_may_is_a_fault_after_what_was_pushed() -> None:

@@ -86,7 +86,7 @@ def test_what_follows_a_torn_batch_is_dropped_even_when_it_is_good(tmp_path: Pat
 
 @pytest.mark.parametrize("where", ["header", "base offset", "body"])
 def test_damage_below_the_journalled_end_is_refused_and_the_rest_served(
-    tmp_path: Path, where: str
+    tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory, log = filled(tmp_path, 10, LogConfig())
     found = log.body().segments[0].locate(4)
@@ -97,6 +97,7 @@ def test_damage_below_the_journalled_end_is_refused_and_the_rest_served(
     directory = open_directory(LocalDisk(tmp_path))
     log = open_log(directory)
     check_damaged(directory, log)
+    assert "orders-0 is damaged on this disk: its offsets 4 to 4 can't be read" in caplog.text
     assert append(log, b"v10", producer=(7, 0, 10)) == Appended(10, 10)
     directory.close()
 

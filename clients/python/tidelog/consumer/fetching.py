@@ -22,6 +22,7 @@ from tidelog.engine.topic_identity import deleted, recreated
 from tidelog.errors import (
     CorruptMessage,
     InvalidPartitions,
+    LogCorrupt,
     OffsetOutOfRange,
     Refused,
     TidelogError,
@@ -323,6 +324,9 @@ class Fetching:
             return
         if isinstance(error, OffsetOutOfRange):
             self._lose(state, error)
+        elif isinstance(error, LogCorrupt):
+            # The same bytes would be refused for ever, and the reader would wait without a word.
+            self._fail(state, error)
         elif error.retriable or error.refresh_metadata:
             logger.info("%s: %s", state.name, str(error))
             state.phase = Phase.WAITING

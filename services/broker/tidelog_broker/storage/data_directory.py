@@ -9,6 +9,7 @@ after everything else is durable.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,8 @@ from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.recovery import Expectation
 from tidelog_broker.storage.volume import PurgeStep, Volume
 from tidelog_runtime.disk import Disk
+
+logger = logging.getLogger(__name__)
 
 _WITHOUT_IDENTITY: Final = (
     "Restore the file from a copy, or start with an empty directory to replicate it anew"
@@ -288,6 +291,14 @@ class DataDirectory:
         )
         scanned = log.recover(expected, now_ms)
         self._logs_recovered += 1
+        for damaged_range in log.damaged_ranges:
+            logger.error(
+                "%s is damaged on this disk: its offsets %d to %d can't be read; the other records"
+                " are served, and writes are taken",
+                log,
+                damaged_range.start_offset,
+                damaged_range.end_offset - 1,
+            )
         if self._progress is not None:
             damaged = sum(bad.end_offset - bad.start_offset for bad in log.damaged_ranges)
             self._progress(
