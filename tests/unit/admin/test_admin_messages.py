@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidelog.admin import messages
@@ -89,3 +91,14 @@ def test_where_records_are_deleted_to() -> None:
     for wrong in (-1, "earliest"):
         with pytest.raises(InvalidRequest, match="orders-0"):
             before_offset(orders, wrong)
+
+
+def test_one_text_is_not_many_topics() -> None:
+    assert messages.topic_names(iter(["a", "b"])) == ["a", "b"]
+    wrong: Any
+    for wrong in ("orders", [b"orders"], [5]):
+        with pytest.raises(InvalidRequest, match=r"is no list of topics|is no name of a topic"):
+            messages.topic_names(wrong)
+    for wrong in ("orders", NewTopic(5)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match=r"is no new topic|is no name of a topic"):
+            messages.new_topic(wrong)

@@ -136,7 +136,7 @@ class AsyncAdmin(AsyncClosing):
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, TidelogError | None]:
         """Deletes topics; each becomes None or the error it was refused with."""
-        request = admin_pb2.DeleteTopicsRequest(names=list(names))
+        request = admin_pb2.DeleteTopicsRequest(names=messages.topic_names(names))
 
         async def ask(connection: Connection, timeout_s: float) -> list[admin_pb2.TopicResult]:
             request.timeout_ms = int(timeout_s * 1000)
@@ -184,7 +184,7 @@ class AsyncAdmin(AsyncClosing):
         self, names: Iterable[str] | None = None, *, include_internal: bool = False
     ) -> dict[str, TopicDescription]:
         """These topics, or all; raises for the first that can't be described."""
-        asked = None if names is None else list(names)
+        asked = None if names is None else messages.topic_names(names)
         request = metadata_pb2.MetadataRequest(
             all_topics=asked is None, topics=asked or (), include_internal=include_internal
         )

@@ -48,8 +48,27 @@ def _assignment(assignment: Assignment | None) -> list[admin_pb2.ReplicaAssignme
     ]
 
 
+def topic_names(names: Iterable[str]) -> list[str]:
+    """Names of topics; one text is refused, since each of its letters would become one."""
+    if isinstance(names, str):
+        raise InvalidRequest(f"{names!r} is no list of topics", hint=f"Give [{names!r}]")
+    found = list(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise InvalidRequest(
+                f"{name!r:.80} is no name of a topic, but of type {type(name).__name__}",
+                hint="Give a str",
+            )
+    return found
+
+
 def new_topic(topic: NewTopic) -> admin_pb2.NewTopic:
     """A topic to create."""
+    if not isinstance(topic, NewTopic):
+        raise InvalidRequest(
+            f"{topic!r:.80} is no new topic", hint="Give tidelog.NewTopic(name, partitions=...)"
+        )
+    topic_names([topic.name])
     for what, number in (
         ("partitions", topic.partitions),
         ("replication_factor", topic.replication_factor),

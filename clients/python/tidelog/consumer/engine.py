@@ -124,6 +124,10 @@ class ConsumerEngine:
                 f"partitions={partitions} is no list", hint=f"Give partitions=[{partitions}]"
             )
         only = None if partitions is None else list(partitions)
+        if isinstance(wanted, bytes) or not isinstance(wanted, Iterable):
+            raise InvalidRequest(
+                f"{wanted!r:.80} names no topic", hint="Give a name, several, or a mapping"
+            )
         if not isinstance(wanted, Mapping):
             wanted = dict.fromkeys([wanted] if isinstance(wanted, str) else wanted, start)
         for name, place in wanted.items():
@@ -182,6 +186,11 @@ class ConsumerEngine:
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Goes on at an offset."""
+        if not isinstance(offset, int):
+            raise InvalidRequest(
+                f"{offset!r:.80} is no offset",
+                hint="seek_to_beginning, seek_to_end and seek_to_time go to other places",
+            )
         (state,) = self.states_of([partition])
         if offset < 0:
             raise InvalidRequest(f"The offset {offset} is negative")
