@@ -177,36 +177,34 @@ def test_help_imports_nothing_heavy(verb: str) -> None:
     assert seen.stderr.split() == []
 
 
-def test_what_tidelog_up_says_to_try_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_on_path", [True, False])
+def test_what_tidelog_up_says_to_try_works(tmp_path: Path, is_on_path: bool) -> None:
     command = [TIDELOG, "up", "--data-dir", str(tmp_path / "data"), "--port", "0"]
     command += ["--metrics-port", "0", "--internal-port", "0"]
-    environment = os.environ | {"TIDELOG_LOG_LEVEL": "WARNING"}
+    folder = f"{Path(TIDELOG).parent}{os.pathsep}" if is_on_path else ""
+    in_shell = os.environ | {"PATH": f"{folder}/usr/bin{os.pathsep}/bin"}
+    environment = in_shell | {"TIDELOG_LOG_LEVEL": "WARNING"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as node:
         assert node.stdout is not None
         banner = b"".join(node.stdout.readline() for _ in range(5)).decode()
         try:
-            produce, consume = _suggestions(banner)
-            sent = subprocess.run(["/bin/sh", "-c", produce], check=False, env=_with_tidelog())
+            produce, consume = _suggestions(banner, "tidelog" if is_on_path else TIDELOG)
+            sent = subprocess.run(["/bin/sh", "-c", produce], check=False, env=in_shell)
             assert sent.returncode == 0
             limited = f"{consume} --max-messages 1"
             got = subprocess.run(
-                ["/bin/sh", "-c", limited], check=True, capture_output=True, env=_with_tidelog()
+                ["/bin/sh", "-c", limited], check=True, capture_output=True, env=in_shell
             )
             assert got.stdout == b"hello\n"
         finally:
             node.terminate()
 
 
-def _suggestions(banner: str) -> tuple[str, str]:
+def _suggestions(banner: str, program: str) -> tuple[str, str]:
     lines = [line.strip() for line in banner.splitlines()]
     (first,) = [line.removeprefix("try").strip() for line in lines if line.startswith("try")]
-    (second,) = [line for line in lines if line.startswith("tidelog console-consumer")]
+    (second,) = [line for line in lines if line.startswith(f"{program} console-consumer")]
     return first, second
-
-
-def _with_tidelog() -> dict[str, str]:
-    folder = str(Path(TIDELOG).parent)
-    return os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def test_json_of_a_process(tidelog_cluster: InProcessCluster) -> None:
