@@ -19,12 +19,12 @@ from tidelog.consumer.consumer import Consumer
 from tidelog.errors import OffsetOutOfRange, RequestTimedOut, UnknownTopicId
 from tidelog_spark.batch_planning import plan_batch
 from tidelog_spark.clients import borrowed
+from tidelog_spark.cluster_logs import ClusterLogs
 from tidelog_spark.columns import RowShape
 from tidelog_spark.data_loss import DataLossPolicy
 from tidelog_spark.filters import Bounds
 from tidelog_spark.options import SourceOptions, batch_options
 from tidelog_spark.tasks import RangePartition
-from tidelog_spark.topics import ClusterLogs
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from tidelog_spark.cluster_logs import ClusterLogs
 from tidelog_spark.offsets import OffsetMap
 from tidelog_spark.options import SourceOptions, stream_options
 from tidelog_spark.reader import RangeReader
 from tidelog_spark.stream_planning import StreamPlanning
-from tidelog_spark.topics import ClusterLogs
 
 #: Tells a trigger that obeys the options from one that takes all there is; the options say what.
 BY_OPTIONS: Final = 2**62

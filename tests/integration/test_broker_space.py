@@ -85,7 +85,11 @@ async def test_the_next_start_removes_what_a_stop_left(node: LiveNode) -> None:
     await until_nothing_is_left(node)
 
 
-@on_node(log_retention_check_interval_ms=RARELY, make_disk=FaultyDisk)
+@on_node(
+    log_retention_check_interval_ms=RARELY,
+    make_disk=FaultyDisk,
+    expected_errors=("the disk is full",),
+)
 async def test_a_full_disk_is_noticed_and_has_its_space_back_at_once(node: LiveNode) -> None:
     await filled(node, MUCH_LATER)
     await node.client.create("others")

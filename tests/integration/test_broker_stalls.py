@@ -143,7 +143,7 @@ async def test_a_failed_sync_makes_one_partition_faulty_and_no_other(node: LiveN
     assert await node.client.values("orders", 1) == [b"fine"]
 
 
-@on_node(make_disk=FaultyDisk)
+@on_node(make_disk=FaultyDisk, expected_errors=("the disk is full",))
 async def test_a_full_disk_refuses_writes_serves_reads_and_recovers(node: LiveNode) -> None:
     await node.client.create("orders")
     await node.client.produce("orders", batch(b"a"))
