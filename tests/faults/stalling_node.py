@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
+from tidelog_node import foreground
 from tidelog_node.up import main
 from tidelog_runtime.adapters.local_disk import LocalDisk, LocalFile
 
@@ -33,4 +34,5 @@ class StallingDisk(LocalDisk):
 
 
 if __name__ == "__main__":
+    mock.patch.object(foreground, "STOP_PATIENCE_S", 0.1).start()
     sys.exit(main(sys.argv[1:], make_disk=StallingDisk))

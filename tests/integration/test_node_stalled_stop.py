@@ -48,7 +48,7 @@ def test_a_second_signal_ends_a_node_whose_disk_has_stalled(tmp_path: Path) -> N
         node.wait_until_ready()
         asyncio.run(produce_and_insist(node.bootstrap))
         assert node.exit_code() == 1
-        assert "told a second time" in node.log
+        assert "told again while it stops" in node.log
 
     (tmp_path / STALL).unlink()
     with node_process(tmp_path / "data", entry=ENTRY) as node:

@@ -43,6 +43,8 @@ from tidelog_runtime.memory import tune_allocator
 from tidelog_runtime.structured_logs import configure_logging
 
 LISTENERS: Final = "listeners"
+#: How long a stop in order may take before a further signal ends it.
+STOP_PATIENCE_S: Final = 5.0
 PROGRAM: Final = "tidelog"
 READY: Final = """\
 tidelog {version}   data {place}   ready in {seconds:.2f} s
@@ -120,8 +122,9 @@ async def _serve(
 ) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    stop_or_leave = _StopOrLeave(stopped)
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop_or_leave, stopped)
+        loop.add_signal_handler(number, stop_or_leave)
     shows_progress = sys.stderr.isatty() and not options.json
     node = await _start(config, make_disk, stopped.set, show_recovery if shows_progress else None)
     # What lives now lives until the end: the collector need not look at it again.
@@ -135,19 +138,30 @@ async def _serve(
     return 0 if stopped_cleanly and not node.has_failed else 1
 
 
-def _stop_or_leave(stopped: asyncio.Event) -> None:
-    """The first signal asks for an end in order, which may wait for a disk; the second is obeyed.
+class _StopOrLeave:
+    """What a signal does: the first asks for an end in order, which may wait for a disk.
 
-    Nothing acknowledged is lost by that: for the data directory it is a kill -9.
+    One that comes when this has taken long is obeyed at once; nothing acknowledged is lost by that,
+    since for the data directory it is a kill -9. Those that come together are one.
     """
-    if stopped.is_set():
-        print(
-            "tidelog up: told a second time, so it ends at once; the next start checks the logs",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(1)
-    stopped.set()
+
+    def __init__(self, stopped: asyncio.Event) -> None:
+        self._stopped = stopped
+        self._first_at: float | None = None
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self._first_at is None:
+            self._first_at = now
+            self._stopped.set()
+        elif now - self._first_at >= STOP_PATIENCE_S:
+            print(
+                "tidelog up: told again while it stops, so it ends at once; the next start checks"
+                " the logs",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(1)
 
 
 async def _stop(node: Node) -> bool:
