@@ -142,8 +142,11 @@ class Trash:
         Each step is one file or one partition and may run in a thread, so that neither the event
         loop nor a shutdown ever waits for more. What is left of them the next start finishes.
         """
-        due = [item for item in self._waiting if now_ms is None or item[0] <= now_ms]
-        self._waiting = [item for item in self._waiting if item not in due]
+        due: list[tuple[int, str, bool]] = []
+        waiting: list[tuple[int, str, bool]] = []
+        for item in self._waiting:
+            (due if now_ms is None or item[0] <= now_ms else waiting).append(item)
+        self._waiting = waiting
         for _, path, is_folder in due:
             if not self._disk.exists(path):
                 # The folder it was in went first.
