@@ -7,14 +7,11 @@ cluster is a node of this run that is gone when the example has ended.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import secrets
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,10 +19,9 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from tidelog import Admin
+from tidelog_node.testing.throw_away import throw_away_node
 from tidelog_spark import register
 
-NODE: Final = ("-m", "tidelog_node", "--ephemeral", "--json")
-FREE_PORTS: Final = ("--port", "0", "--metrics-port", "0", "--internal-port", "0")
 SETTINGS: Final = {
     "spark.log.level": "ERROR",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
@@ -65,7 +61,7 @@ def play(example: Callable[[Playground], None], description: str) -> int:
         if address:
             _play(example, address, Path(folder))
         else:
-            with _node() as own:
+            with throw_away_node() as own:
                 _play(example, own, Path(folder))
     return 0
 
@@ -81,19 +77,3 @@ def _play(example: Callable[[Playground], None], bootstrap: str, folder: Path) -
         example(Playground(spark, bootstrap, folder))
     finally:
         spark.stop()
-
-
-@contextmanager
-def _node() -> Iterator[str]:
-    """A node on free ports; yields the address at which it serves."""
-    command = [sys.executable, *NODE, *FREE_PORTS]
-    node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert node.stdout is not None
-    try:
-        ready = node.stdout.readline()
-        if not ready:
-            raise SystemExit("the node ended before it served: see its words above")
-        yield str(json.loads(ready)["bootstrap"])
-    finally:
-        node.terminate()
-        node.communicate()

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import subprocess
 import sys
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.channel_grpc import grpc_channel_factory
@@ -33,6 +29,7 @@ from tidelog.wire.v1.broker_pb2_grpc import BrokerStub
 from tidelog.wire.v1.common_pb2 import Error
 from tidelog.wire.v1.fetch_pb2 import FetchPartition, FetchRequest
 from tidelog.wire.v1.produce_pb2 import PartitionBatch, ProduceRequest
+from tidelog_node.testing.throw_away import throw_away_node
 
 if TYPE_CHECKING:
     from tidelog.wire.v1.admin_pb2_grpc import AdminAsyncStub
@@ -54,23 +51,6 @@ ORDERS: Final = (
 )
 
 Answer = TypeVar("Answer")
-
-
-@contextmanager
-def throw_away_node() -> Iterator[str]:
-    """Runs `tidelog up --ephemeral` on free ports; yields the address it serves at."""
-    command = [str(Path(sys.executable).parent / "tidelog"), "up", "--ephemeral", "--json"]
-    command += ["--port", "0", "--metrics-port", "0", "--internal-port", "0"]
-    node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert node.stdout is not None
-    try:
-        ready = node.stdout.readline()
-        if not ready:
-            raise SystemExit("the node ended before it served: see its words above")
-        yield str(json.loads(ready)["bootstrap"])
-    finally:
-        node.terminate()
-        node.communicate()
 
 
 def refuse(error: Error) -> None:
