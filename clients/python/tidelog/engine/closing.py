@@ -6,16 +6,17 @@ Invariant: leaving closes whatever happened inside, and hides no error of it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class Closing:
+class Closing(ABC):
     """A client of ordinary code."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends what it has begun."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -29,12 +30,12 @@ class Closing:
         self.close()
 
 
-class AsyncClosing:
+class AsyncClosing(ABC):
     """A client of asyncio."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Ends what it has begun."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         return self
