@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from bench.servers import broker
 from tidelog.admin.admin import Admin
@@ -119,17 +120,23 @@ class Findings:
         """Holds each row against what it has to be, and offsets against those before."""
         right = " AND ".join(f"{name} <=> ({what})" for name, what in EXPECTED.items())
         found = frame.selectExpr("partition", "offset", f"NOT ({right}) AS is_wrong")
+        # One row twice in the place of another would pass by first, last and count alone.
         grouped = found.groupBy("partition").agg(
-            {"offset": "min", "*": "count", "is_wrong": "count_if"}
+            sql.min("offset").alias("first"),
+            sql.max("offset").alias("last"),
+            sql.count("*").alias("rows"),
+            sql.count_distinct("offset").alias("offsets"),
+            sql.count_if("is_wrong").alias("wrong"),
         )
-        ends = found.groupBy("partition").agg({"offset": "max"})
-        for row in grouped.join(ends, "partition").collect():
-            first, last, count = row["min(offset)"], row["max(offset)"], row["count(1)"]
-            if first != self._next[row["partition"]] or last - first + 1 != count:
+        for row in grouped.collect():
+            first, last, count = row["first"], row["last"], row["rows"]
+            if first != self._next[row["partition"]] or not (
+                last - first + 1 == count == row["offsets"]
+            ):
                 sys.exit(f"partition {row['partition']}: {count} rows from {first} to {last}")
             self._next[row["partition"]] = last + 1
             self.rows += count
-            self.wrong += row["count_if(is_wrong)"]
+            self.wrong += row["wrong"]
 
 
 def reader(source: Any, address: str) -> Any:
