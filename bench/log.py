@@ -11,10 +11,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from contextlib import closing, contextmanager
+from typing import NamedTuple
 
 from bench.measuring import Row, row, with_ratio
 from tidelog.model import PartitionId, TopicId
@@ -30,6 +30,7 @@ from tidelog_broker.storage import (
     StorageConfig,
 )
 from tidelog_runtime.adapters.local_disk import LocalDisk
+from tidelog_runtime.adapters.sync_threads import SyncThreads
 
 _TOPIC = TopicId(b"bench log topic!")
 _MEBIBYTE = 1 << 20
@@ -194,6 +195,8 @@ class _Producers:
         count = end - log.high_watermark
         log.high_watermark = end
         self.acknowledged += count
+        if not self.begin:
+            return
         if time.perf_counter() - self.begin > _COMMIT_SECONDS:
             self.done.set()
             return
@@ -203,32 +206,32 @@ class _Producers:
 
 async def _group_commit_rate(load: _Load) -> tuple[float, float]:
     """(MB/s, bytes a round)."""
-    loop = asyncio.get_running_loop()
     with (
         _directory(FlushPolicy.COMMIT) as directory,
-        ThreadPoolExecutor(SYNC_THREADS) as pool,
+        closing(SyncThreads(SYNC_THREADS)) as threads,
     ):
         producers = _Producers(directory, load)
-
-        def in_pool(job: Callable[[], list[OSError | None]]) -> Any:
-            return loop.run_in_executor(pool, job)
-
         commit = GroupCommit(
-            directory, run_in_thread=in_pool, on_durable=producers.on_durable, on_fault=_fault
+            directory, threads=threads, on_durable=producers.on_durable, on_fault=_fault
         )
         producers.commit = commit
         runner = asyncio.create_task(commit.run())
+        # The first round also makes files and folders durable, which the loop does not do.
+        for log in producers.logs:
+            producers.send(log)
+        await commit.drain()
+        producers.acknowledged, before = 0, commit.rounds
         producers.begin = time.perf_counter()
         for log in producers.logs:
             for _ in range(load.in_flight):
                 producers.send(log)
         await producers.done.wait()
         seconds = time.perf_counter() - producers.begin
-        rounds = commit.rounds
+        rounds = commit.rounds - before
         await commit.drain()
         runner.cancel()
         total = producers.acknowledged * len(producers.content)
-        return total / seconds / 1e6, total / max(rounds, 1)
+        return total / seconds / 1e6, total / rounds
 
 
 def _cached_rate(load: _Load) -> float:

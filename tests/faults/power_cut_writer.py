@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from storage_kit.batches import batch, header_of
 from storage_kit.directories import TOPIC_ID
@@ -23,6 +23,7 @@ from tidelog_broker.storage import (
     LogConfig,
     StorageConfig,
 )
+from tidelog_runtime.adapters.sync_threads import SyncThreads
 
 CONFIG = LogConfig(segment_bytes=20_000)
 PARTITIONS = 3
@@ -53,10 +54,10 @@ async def write(root: str, policy: FlushPolicy) -> None:
     def fault(log: Log, error: OSError) -> None:
         raise RuntimeError(f"{log}: {error}")
 
-    with ThreadPoolExecutor(2) as pool:
+    with closing(SyncThreads(2)) as threads:
         commit = GroupCommit(
             directory,
-            run_in_thread=lambda job: loop.run_in_executor(pool, job),
+            threads=threads,
             on_durable=acknowledge,
             on_fault=fault,
         )

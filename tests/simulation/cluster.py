@@ -15,6 +15,7 @@ from unittest import mock
 
 from simulation.process import Process, ProcessState
 from simulation.serving import SimulatedServing
+from simulation.threads import SimulatedThreads
 from simulation.world import World
 from tidelog_broker import broker as broker_module
 from tidelog_broker.broker import Broker, BrokerPorts
@@ -59,6 +60,7 @@ class NodeProcess:
                 random=entropy,
                 serving=SimulatedServing(world.network.host(HOST)),
                 on_failure=self._fail,
+                threads=SimulatedThreads(),
             ),
         )
         self._lifecycle = Lifecycle(

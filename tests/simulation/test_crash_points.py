@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -22,7 +22,7 @@ from simulation.disk import SimulatedDisk, SimulatedFile
 from tidelog.model import PartitionId, TopicId
 from tidelog.records.batch import assigned_prefix, read_header
 from tidelog_broker.storage import DataDirectory, GroupCommit, Log, StorageConfig, names
-from tidelog_broker.storage.group_commit import SyncJob
+from tidelog_runtime.threads import BlockingCall, attempt
 
 STATES_PER_CRASH_POINT = 8
 FIRST = PartitionId(TopicId(b"a" * 16), 0)
@@ -59,7 +59,7 @@ class Workload:
         self.logs = {key: self.open(key) for key in self.models}
         self.commit = GroupCommit(
             self.directory,
-            run_in_thread=self.run_job,
+            threads=self,
             on_durable=self.acknowledge,
             on_fault=self.refuse_fault,
         )
@@ -70,13 +70,13 @@ class Workload:
         self.partition_of[log] = key
         return log
 
-    async def run_job(self, job: SyncJob) -> list[OSError | None]:
-        """A sync in a thread, during which the loop goes on appending."""
+    async def run(self, calls: Sequence[BlockingCall], /) -> list[OSError | None]:
+        """Syncs in threads, during which the loop goes on appending."""
         if self.random.random() < 0.3:
             key = self.random.choice(list(self.logs))
             if self.logs[key].fault is None:
                 self.append(key)
-        return job()
+        return [attempt(call) for call in calls]
 
     def acknowledge(self, log: Log, end: int) -> None:
         """From here on everything below `end` has been promised."""

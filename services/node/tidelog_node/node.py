@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
@@ -21,6 +20,7 @@ from tidelog_group_coordinator import GroupCoordinator
 from tidelog_node.metrics_page import MetricsPage
 from tidelog_runtime.adapters.descriptors import open_files_within_limit
 from tidelog_runtime.adapters.grpc_serving import GrpcServing, ServerLimits
+from tidelog_runtime.adapters.sync_threads import SyncThreads
 from tidelog_runtime.adapters.system_clock import SystemClock
 from tidelog_runtime.cluster_mirror import ClusterMirror
 from tidelog_runtime.configs.broker import BrokerConfig
@@ -47,7 +47,7 @@ class Node:
         self._disk = disk
         self._lock: Lock | None = None
         self._progress: Progress | None = None
-        self._executor = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="tidelog-sync")
+        self._threads = SyncThreads(SYNC_THREADS)
         self.store = EmbeddedMetadataStore(disk)
         self.mirror = ClusterMirror(self.store)
         entropy = random.SystemRandom()
@@ -68,7 +68,7 @@ class Node:
                     ServerLimits(config.socket_request_max_bytes, config.max_concurrent_rpcs)
                 ),
                 on_failure=self._fail,
-                executor=self._executor,
+                threads=self._threads,
             ),
         )
         self.metrics = ServiceMetrics()
@@ -133,7 +133,7 @@ class Node:
             )
 
     async def _stop_threads(self) -> None:
-        self._executor.shutdown()
+        self._threads.close()
 
     async def _start_controller(self) -> None:
         await self.controller.start()

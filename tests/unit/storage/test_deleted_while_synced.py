@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 
 from storage_kit.directories import NOW_MS, PARTITION, append, open_directory, open_log
 
 from simulation.disk import SimulatedDisk
 from tidelog_broker.storage import GroupCommit, Log
-from tidelog_broker.storage.group_commit import SyncJob
+from tidelog_runtime.threads import BlockingCall, attempt
 
 
 def test_deleting_a_partition_during_its_sync_is_no_fault() -> None:
@@ -17,15 +18,16 @@ def test_deleting_a_partition_during_its_sync_is_no_fault() -> None:
     log = open_log(directory)
     faults: list[tuple[Log, OSError]] = []
 
-    async def delete_then_run(job: SyncJob) -> list[OSError | None]:
-        if directory.holds(log):
-            directory.delete_topic(PARTITION.topic_id, now_ms=NOW_MS)
-        return job()
+    class DeleteThenRun:
+        async def run(self, calls: Sequence[BlockingCall], /) -> list[OSError | None]:
+            if directory.holds(log):
+                directory.delete_topic(PARTITION.topic_id, now_ms=NOW_MS)
+            return [attempt(call) for call in calls]
 
     async def main() -> None:
         commit = GroupCommit(
             directory,
-            run_in_thread=delete_then_run,
+            threads=DeleteThenRun(),
             on_durable=lambda _log, _end: None,
             on_fault=lambda log, error: faults.append((log, error)),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 
 from storage_kit.directories import TOPIC_ID, append, open_directory, open_log
@@ -13,7 +13,7 @@ from storage_kit.directories import TOPIC_ID, append, open_directory, open_log
 from simulation.disk import SimulatedDisk
 from tidelog.model import PartitionId
 from tidelog_broker.storage import FlushPolicy, GroupCommit, Log, StorageConfig
-from tidelog_broker.storage.group_commit import SyncJob
+from tidelog_runtime.threads import BlockingCall, attempt
 
 
 class Broker:
@@ -36,15 +36,15 @@ class Broker:
         self.faults: list[Log] = []
         self.commit = GroupCommit(
             self.directory,
-            run_in_thread=self.run_job,
+            threads=self,
             on_durable=lambda log, end: self.durable.append((log, end)),
             on_fault=lambda log, _: self.faults.append(log),
         )
 
-    async def run_job(self, job: SyncJob) -> list[OSError | None]:
+    async def run(self, calls: Sequence[BlockingCall], /) -> list[OSError | None]:
         self.waiting.set()
         await self.gate.wait()
-        return job()
+        return [attempt(call) for call in calls]
 
     def append(self, log: Log) -> None:
         append(log)

@@ -52,8 +52,5 @@ class StorageConfig:
     journal_bytes: int = 8 << 20
     #: Appends are refused below this much free space (or 5 % of a small volume).
     free_bytes_min: int = 256 << 20
-    #: Threads that sync side by side. A file's sync mostly waits for the file system's own commit,
-    #: and syncs that wait together share one: a hundred files take 17 ms by 4 threads, 6 by 50.
-    sync_parallelism: int = 32
     #: With more dirty files than this, a volume of our own is synced as a whole.
     whole_volume_sync_files: int = 8

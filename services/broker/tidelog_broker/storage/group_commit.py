@@ -11,8 +11,9 @@ when the round began are durable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 from tidelog.model import PartitionId
 from tidelog_broker.storage import names
@@ -22,18 +23,10 @@ from tidelog_broker.storage.journal import ENDS, JournalSync
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_sync import SyncTicket
 from tidelog_runtime.disk import WholeVolumeSync
+from tidelog_runtime.threads import BlockingCall, Threads
 
 #: Durable ends are journalled no more often than this, and no later when nothing is appended.
 _JOURNAL_INTERVAL_S: Final = 0.01
-
-SyncJob = Callable[[], list[OSError | None]]
-
-
-class RunInThread(Protocol):
-    """Runs a blocking job off the event loop, such as `loop.run_in_executor` with a small pool."""
-
-    def __call__(self, job: SyncJob, /) -> Awaitable[list[OSError | None]]:
-        """Run the job and give its outcome."""
 
 
 class GroupCommit:
@@ -43,7 +36,7 @@ class GroupCommit:
         self,
         directory: DataDirectory,
         *,
-        run_in_thread: RunInThread,
+        threads: Threads,
         on_durable: Callable[[Log, int], None],
         on_fault: Callable[[Log, OSError], None],
     ) -> None:
@@ -55,7 +48,7 @@ class GroupCommit:
         self._journal = directory.volume.journal
         self._config = directory.config
         self._policy = directory.config.flush_policy
-        self._run_in_thread = run_in_thread
+        self._threads = threads
         self._on_durable = on_durable
         self._on_fault = on_fault
         self._dirty: dict[Log, None] = {}
@@ -117,10 +110,7 @@ class GroupCommit:
         content = self._directory.watermarks_content()
         disk = self._directory.volume.disk
 
-        def replace() -> list[OSError | None]:
-            return [_attempt(lambda: disk.replace(names.WATERMARKS, content))]
-
-        (error,) = await self._run_in_thread(replace)
+        (error,) = await self._threads.run([partial(disk.replace, names.WATERMARKS, content)])
         if error is not None and not self._directory.volume.space.note(error, 0):
             raise error
 
@@ -148,11 +138,10 @@ class GroupCommit:
         self.rounds += 1
         work = _Work(tickets, journal_sync, self._directory)
         if self._whole_volume is not None and work.files > self._config.whole_volume_sync_files:
-            jobs = [work.whole_volume_job(self._whole_volume)]
+            # One sync for everything, whose outcome is everybody's.
+            work.outcomes = work.files * await self._threads.run([self._whole_volume.sync_volume])
         else:
-            jobs = work.jobs(self._config.sync_parallelism)
-        outcomes = await asyncio.gather(*(self._run_in_thread(job) for job in jobs))
-        work.take(outcomes)
+            work.outcomes = await self._threads.run(work.syncs)
         if work.journal_error is not None:
             self._directory.volume.space.fail(f"the journal failed: {work.journal_error}")
         elif journal_sync is not None:
@@ -214,82 +203,47 @@ class _Work:
         journal_sync: JournalSync | None,
         directory: DataDirectory,
     ) -> None:
-        self._tickets = tickets
-        self._syncs: list[Callable[[], None]] = []
-        self._outcomes: list[OSError | None] = []
+        self.syncs: list[BlockingCall] = []
+        #: How each sync went, in their order.
+        self.outcomes: list[OSError | None] = []
         #: For each ticket the places of its syncs.
         self._places: list[list[int]] = []
         self._journal_place: int | None = None
-        self._parallelism = 1
         if journal_sync is not None:
             self._journal_place = 0
-            self._syncs.append(journal_sync.run)
+            self.syncs.append(journal_sync.run)
         disk = directory.volume.disk
         folders: dict[str, int] = {}
         for _, ticket in tickets:
             places = []
             for slot in ticket.slots:
                 assert slot.file is not None, "a pinned file stays open"
-                places.append(len(self._syncs))
-                self._syncs.append(slot.file.sync)
+                places.append(len(self.syncs))
+                self.syncs.append(slot.file.sync)
             for folder in ticket.directories:
                 if folder not in folders:
-                    folders[folder] = len(self._syncs)
-                    self._syncs.append(lambda folder=folder: disk.sync_directory(folder))  # type: ignore[misc]
+                    folders[folder] = len(self.syncs)
+                    self.syncs.append(partial(disk.sync_directory, folder))
                 places.append(folders[folder])
             self._places.append(places)
 
     @property
     def files(self) -> int:
         """How many files and folders there are."""
-        return len(self._syncs)
-
-    def jobs(self, parallelism: int) -> list[SyncJob]:
-        """The work dealt out to so many threads."""
-        self._parallelism = min(parallelism, len(self._syncs))
-        return [_job(self._syncs[first :: self._parallelism]) for first in range(self._parallelism)]
-
-    def whole_volume_job(self, volume: WholeVolumeSync) -> SyncJob:
-        """The work as one sync of the volume, whose outcome is everybody's."""
-        self._parallelism = 1
-        count = len(self._syncs)
-
-        def sync_volume() -> list[OSError | None]:
-            return [_attempt(volume.sync_volume)] * count
-
-        return sync_volume
-
-    def take(self, outcomes: list[list[OSError | None]]) -> None:
-        """What the threads say, in the order in which the jobs were dealt."""
-        self._outcomes = [None] * len(self._syncs)
-        for first, outcome in enumerate(outcomes):
-            self._outcomes[first :: self._parallelism] = outcome
+        return len(self.syncs)
 
     @property
     def journal_error(self) -> OSError | None:
         """What went wrong with the journal."""
-        return None if self._journal_place is None else self._outcomes[self._journal_place]
+        return None if self._journal_place is None else self.outcomes[self._journal_place]
 
     def errors(self) -> list[OSError | None]:
         """For each ticket the first error that concerns it; the journal's concerns all."""
         journal_error = self.journal_error
         return [
             next(
-                (error for place in places if (error := self._outcomes[place]) is not None),
+                (error for place in places if (error := self.outcomes[place]) is not None),
                 journal_error,
             )
             for places in self._places
         ]
-
-
-def _job(syncs: list[Callable[[], None]]) -> SyncJob:
-    return lambda: [_attempt(sync) for sync in syncs]
-
-
-def _attempt(sync: Callable[[], None]) -> OSError | None:
-    """Run one sync in its thread; its error belongs to the logs it was for."""
-    try:
-        sync()
-    except OSError as error:
-        return error
-    return None
