@@ -29,6 +29,12 @@ def codec(request: pytest.FixtureRequest) -> Iterator[Twin]:
         yield chosen
 
 
+@pytest.fixture(autouse=True)
+def _all_rows_are_many(codec: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told of columns here is told of the way that many rows take."""
+    monkeypatch.setattr(codec.few_rows, "FEW_ROWS", 0)
+
+
 def by_record(codec: Twin, batch: bytes) -> list[dict[str, Any]]:
     """The rows that a decode record by record gives."""
     return [
@@ -166,8 +172,12 @@ def test_every_unit_of_time(codec: Twin, unit: str) -> None:
     assert [record.timestamp for record in records] == [NOW, NOW + 1_000]
 
 
+@pytest.mark.parametrize("few_rows", [0, len(VALUES)])
 @pytest.mark.parametrize("limit_bytes", [62, 100, 700, 5_000, 1 << 20])
-def test_batches_equal_the_builders_and_keep_the_limit(codec: Twin, limit_bytes: int) -> None:
+def test_batches_equal_the_builders_and_keep_the_limit(
+    codec: Twin, limit_bytes: int, few_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec.few_rows, "FEW_ROWS", few_rows)
     keys = [b"k%d" % i if i % 3 else None for i in range(len(VALUES))]
     stamps = [NOW + (i * 7919) % 100_000 for i in range(len(VALUES))]
     headers = [[("h", b"v"), ("n", None)] if i % 50 == 0 else [] for i in range(len(VALUES))]
@@ -186,6 +196,26 @@ def test_batches_equal_the_builders_and_keep_the_limit(codec: Twin, limit_bytes:
             assert header.size <= limit_bytes or header.record_count == 1
             row += header.record_count
         assert row == len(VALUES)
+
+
+@pytest.mark.parametrize("row_count", [1, 2, 100])
+@pytest.mark.parametrize("with_keys", [False, True])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_few_rows_give_the_bytes_of_many(
+    codec: Twin,
+    row_count: int,
+    with_keys: bool,
+    compression: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = codec.compression.Compression.from_name(compression)
+    keys = [b"k%d" % row if row % 3 else None for row in range(row_count)] if with_keys else None
+    for timestamp in (NOW, [NOW + row * 7919 % 100_000 for row in range(row_count)]):
+        columns = {"value": VALUES[:row_count], "key": keys, "timestamp": timestamp}
+        many = codec.columns.encode_columns(**columns, compression=chosen)
+        with monkeypatch.context() as patched:
+            patched.setattr(codec.few_rows, "FEW_ROWS", row_count)
+            assert codec.columns.encode_columns(**columns, compression=chosen) == many
 
 
 def test_peers_read_columns(codec: Twin) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -133,6 +135,45 @@ def test_many_and_columns_have_a_verdict_for_each(tidelog_cluster: InProcessClus
                 by_key = partition_of_key(value, 3)
                 assert receipt.partition == (by_key if int(value) % 7 else 2)
     assert {receipt.partition for receipt in receipts["one"]} == {1}
+
+
+@pytest.mark.tidelog(num_partitions=3)
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.string(), pa.large_string()])
+def test_few_rows_of_columns_are_written_as_any(
+    tidelog_cluster: InProcessCluster, kind: pa.DataType
+) -> None:
+    """Arrow columns of few rows go the way of `send_many`; a list goes through Arrow."""
+    values, keys = [b"1", None, b"", b"\xc3\xa4"], [b"a", b"", b"c", b"\xc3\xa4"]
+    arrow = pa.array(values, pa.binary()).cast(kind), pa.array(keys, pa.binary()).cast(kind)
+    with Producer(tidelog_cluster.address, linger_ms=10_000) as producer:
+        ways = {
+            "arrow": producer.send_columns("arrow", value=arrow[0], key=arrow[1], timestamp=17),
+            "lists": producer.send_columns("lists", value=values, key=keys, timestamp=17),
+        }
+        assert [receipt.partition for receipt in ways["arrow"].result()] == [
+            receipt.partition for receipt in ways["lists"].result()
+        ]
+        for value in values:
+            column = pa.array([value], pa.binary())
+            producer.send_columns("one-by-one", value=column, partition=1, timestamp=17)
+        for wrong in ({"key": arrow[1][:2]}, {"partition": 3}, {"timestamp": -1}):
+            with pytest.raises(tidelog.Refused) as few:
+                producer.send_columns("arrow", value=arrow[0], **wrong)
+            words = re.escape(few.value.message.replace("'arrow'", "'lists'"))
+            with pytest.raises(type(few.value), match=words):
+                producer.send_columns("lists", value=values, **wrong)
+    for partition in range(3):
+        logs = [tidelog_cluster.records(topic, partition) for topic in ("arrow", "lists")]
+        assert [list(map(fields, log)) for log in logs] == [list(map(fields, logs[0]))] * 2
+    alone = tidelog_cluster.records("one-by-one", 1)
+    assert [fields(record) for record in alone] == [
+        (offset, None, value, 17) for offset, value in enumerate(values)
+    ]
+
+
+def fields(record: Any) -> tuple[Any, ...]:
+    """What of a record is compared."""
+    return record.offset, record.key, record.value, record.timestamp
 
 
 def test_many_are_checked_before_the_first_is_taken(tidelog_cluster: InProcessCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from typing import Any, Final
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -56,13 +57,16 @@ def test_records_come_back(codec: Twin, records: list[Any], compression: str, ba
     assert [r.offset for r in read] == list(range(base, base + len(records)))
 
 
-@given(records=RECORDS, limit_bytes=st.integers(100, 20_000))
-def test_columns_come_back(codec: Twin, records: list[Any], limit_bytes: int) -> None:
+@given(records=RECORDS, limit_bytes=st.integers(100, 20_000), few_rows=st.sampled_from([0, 256]))
+def test_columns_come_back(
+    codec: Twin, records: list[Any], limit_bytes: int, few_rows: int
+) -> None:
     values, keys, headers, timestamps = (list(column) for column in zip(*records, strict=True))
     timestamps = [timestamp % 2**52 for timestamp in timestamps]  # microseconds hold no more
-    batches = codec.columns.encode_columns(
-        values, key=keys, headers=headers, timestamp=timestamps, limit_bytes=limit_bytes
-    )
+    with mock.patch.object(codec.few_rows, "FEW_ROWS", few_rows):
+        batches = codec.columns.encode_columns(
+            values, key=keys, headers=headers, timestamp=timestamps, limit_bytes=limit_bytes
+        )
     stored, base = b"", 0
     for batch in batches:
         header = codec.batch.check_batch(batch, exact=True, from_producer=True)

@@ -25,7 +25,7 @@ from tidelog.producer.base import (
     several,
     telling_what_was_taken,
 )
-from tidelog.producer.columns import ColumnRecords
+from tidelog.producer.columns import records_of_columns
 from tidelog.producer.delivery import Deliveries, Delivery, Receipt, seconds
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
@@ -176,7 +176,7 @@ class AsyncProducer(LoopSends[K, V]):
         is a column, too, or one number; where it is null a row goes where its key belongs.
         """
         route = await self._prepare(topic)
-        columns = ColumnRecords(
+        columns = records_of_columns(
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
         with telling_what_was_taken(columns.deliveries):

@@ -1,7 +1,8 @@
 """`send_columns`: Arrow columns into batches, without an object for each record.
 
 Both producers step through it. Rows with keys, or with partitions of their own, are split by the
-partition of each first; rows without go to one partition after the other, a batch each.
+partition of each first; rows without go to one partition after the other, a batch each. Few rows
+that are plain go the way of `send_many`, which costs little for each call.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.errors import InvalidRecord
 from tidelog.producer.delivery import Deliveries
 from tidelog.producer.handing_over import checked, to_milliseconds
+from tidelog.producer.many import ManyRecords
 from tidelog.producer.partitioner import BY_KEY, STICKY
 from tidelog.records.columns import loose_columns
+from tidelog.records.few_rows import FEW_ROWS
 from tidelog.wording import counted
 
 if TYPE_CHECKING:
@@ -30,6 +33,41 @@ Columns = tuple[Any, Any, Any, Any]
 #: Rows are encoded in windows of about this many bytes, so that the buffer can push back.
 _WINDOW_BYTES: Final = 4 * 1024 * 1024
 _WINDOW_ROWS: Final = 50_000
+#: Columns of these types become bytes or text as Python has it.
+_PLAIN_TYPES: Final = frozenset({"binary", "large_binary", "string", "large_string"})
+
+
+def records_of_columns(
+    path: HandingOver[Any, Any],
+    route: TopicRoute,
+    settings: ProducerSettings,
+    columns: Columns,
+    partition: Any,
+) -> ColumnRecords | ManyRecords:
+    """What steps through the rows of one call.
+
+    Most of what Arrow does releases the interpreter's lock, and whoever wants it back waits for
+    the thread that sends: for few rows that takes far longer than the rows themselves.
+    """
+    value, key, timestamp, headers = columns
+    if (
+        headers is None
+        and (timestamp is None or isinstance(timestamp, int | datetime))
+        and (partition is None or isinstance(partition, int))
+        and path._key is None
+        and path._value is None
+        and _is_plain(value)
+        and (key is None or _is_plain(key))
+    ):
+        keys = None if key is None else key.to_pylist()
+        return ManyRecords(path, route, value.to_pylist(), keys, timestamp, None, partition)
+    return ColumnRecords(path, route, settings, columns, partition)
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether these are few rows of an Arrow column that needs no converting."""
+    kind = getattr(column, "type", None)
+    return kind is not None and len(column) <= FEW_ROWS and str(kind) in _PLAIN_TYPES
 
 
 class ColumnRecords:

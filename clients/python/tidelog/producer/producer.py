@@ -27,7 +27,7 @@ from tidelog.producer.base import (
     several,
     telling_what_was_taken,
 )
-from tidelog.producer.columns import ColumnRecords
+from tidelog.producer.columns import records_of_columns
 from tidelog.producer.delivery import Deliveries, Delivery, seconds
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
@@ -160,7 +160,7 @@ class Producer(ThreadSends[K, V]):
         is a column, too, or one number; where it is null a row goes where its key belongs.
         """
         route = self._route(topic)
-        columns = ColumnRecords(
+        columns = records_of_columns(
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
         with telling_what_was_taken(columns.deliveries):

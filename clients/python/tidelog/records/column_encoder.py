@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.errors import InvalidRecord
+from tidelog.records import few_rows
 from tidelog.records.batch import HEADER_BYTES, SMALLEST_RECORD_BYTES, LooseBatch
 from tidelog.records.builder import ZERO
 from tidelog.records.column_numbers import Bytes, Numbers
@@ -44,6 +45,9 @@ def encode_rows(
     """The batches of all rows, in order."""
     if rows.count == 0:
         raise InvalidRecord("A batch needs a record; the columns are empty")
+    if rows.count <= few_rows.FEW_ROWS and rows.tail is None:
+        yield from few_rows.few_batches(rows, limit_bytes, compression, level)
+        return
     encoder = ColumnEncoder(rows)
     for cuts in encoder.windows(limit_bytes):
         for start, stop, records in encoder.batches(cuts):
