@@ -24,7 +24,7 @@ from spark_kit.copy_job import CopyJob
 from spark_kit.session import spark_environment
 from spark_kit.standalone import StandaloneCluster, parent_of
 from spark_kit.topics import Topics
-from spark_kit.traced import HELD, HOLD, WRITING
+from spark_kit.traced import HELD, HOLD, HOLD_TASKS, WRITING, WRITTEN
 from support.eventually import eventually
 from tidelog.producer.producer import Producer
 
@@ -42,6 +42,8 @@ class Outcome:
     """What was done, and what came of it."""
 
     kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    #: Of the kills of workers and executors those after the last row's acknowledgement.
+    acknowledged_kills: int = 0
     driver_starts: int = 0
     batches: int = 0
     copies: Copies = field(default_factory=lambda: Copies(0, 0, 0, 0))
@@ -50,8 +52,9 @@ class Outcome:
         """One line."""
         kills = ", ".join(f"{count} {kind}" for kind, count in self.kills.items())
         return (
-            f"{sum(self.kills.values())} kills ({kills}), {self.driver_starts} starts of the"
-            f" driver, {self.batches} batches: {self.copies.summary()}"
+            f"{sum(self.kills.values())} kills ({kills}; {self.acknowledged_kills} of them of tasks"
+            f" that had written all their rows), {self.driver_starts} starts of the driver,"
+            f" {self.batches} batches: {self.copies.summary()}"
         )
 
 
@@ -147,17 +150,30 @@ class KillRun:
     # ------------------------------------------------------------------ kills
 
     def _kill_worker(self) -> None:
-        """A Python process while it writes."""
-        self._wait(partial(self._kill_writing, 0), "a task that writes")
+        """A Python process of a task."""
+        self._kill_task("worker", 0)
 
     def _kill_executor(self) -> None:
-        """The JVM whose Python process writes."""
-        self._wait(partial(self._kill_writing, 2), "a task that writes")
+        """The JVM above such a process."""
+        self._kill_task("executor", 2)
 
-    def _kill_writing(self, generations: int) -> bool:
-        """Kills a writing process, or the one so many generations above it."""
-        for path in self._folder.glob(f"{WRITING}*"):
-            victim = int(path.name.removeprefix(WRITING))
+    def _kill_task(self, kind: str, generations: int) -> None:
+        """By turns when all rows of the task are acknowledged, and somewhere before."""
+        if self.outcome.kills[kind] % 2:
+            self._wait(partial(self._kill_found, WRITING, generations), "a task that writes")
+            return
+        hold = self._folder / HOLD_TASKS
+        hold.touch()
+        try:
+            self._wait(partial(self._kill_found, WRITTEN, generations), "a task that has written")
+        finally:
+            hold.unlink()
+        self.outcome.acknowledged_kills += 1
+
+    def _kill_found(self, mark: str, generations: int) -> bool:
+        """Kills a process that has left this mark, or the one so many generations above it."""
+        for path in self._folder.glob(f"{mark}*"):
+            victim = int(path.name.removeprefix(mark))
             if victim not in self._cluster.python_workers():
                 path.unlink(missing_ok=True)  # it was killed before
                 continue

@@ -1,6 +1,7 @@
 """The connector with a mark on every record it writes: which attempt of which task wrote it.
 
-Only the mark and a place to stop between write and commit are added; all the rest is the connector
+Only the mark and two places to be killed in are added, a task whose rows are all acknowledged and
+a batch between write and commit; all the rest is the connector
 itself. A duplicate is explained when its copies carry marks of different attempts at one batch.
 """
 
@@ -28,6 +29,9 @@ HOLD: Final = "hold"
 HELD: Final = "held"
 #: Before the id of a process that is writing, as the name of a file.
 WRITING: Final = "writing-"
+#: Where a task that has written everything waits to be killed, and before its process's id.
+HOLD_TASKS: Final = "hold-tasks"
+WRITTEN: Final = "written-"
 _POLL_S: Final = 0.05
 #: What Spark calls one start of a query in the words about its jobs.
 _RUN: Final = re.compile(r"runId = ([0-9a-f-]+)")
@@ -63,17 +67,23 @@ class TracedWriter(TidelogStreamWriter):
         at_work = self._folder / f"{WRITING}{os.getpid()}"
         at_work.touch()
         try:
-            return super().write(marked(iterator, attempt_name()))
+            rows = super().write(marked(iterator, attempt_name()))
+            self._hold(HOLD_TASKS, f"{WRITTEN}{os.getpid()}")
+            return rows
         finally:
             at_work.unlink()
 
     def commit(self, messages: Messages, batchId: int) -> None:
         """Waits here for its end when it is told to: the driver dies between write and commit."""
-        if (self._folder / HOLD).exists():
-            (self._folder / HELD).touch()
-            while (self._folder / HOLD).exists():
-                time.sleep(_POLL_S)
+        self._hold(HOLD, HELD)
         super().commit(messages, batchId)
+
+    def _hold(self, order: str, answer: str) -> None:
+        if (self._folder / order).exists():
+            (self._folder / answer).touch()
+            while (self._folder / order).exists():
+                time.sleep(_POLL_S)
+            (self._folder / answer).unlink(missing_ok=True)
 
 
 def attempt_name() -> str:
