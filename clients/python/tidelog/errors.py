@@ -315,6 +315,11 @@ class LogCorrupt(StorageError):
 
     code = 1002
     retriable = False
+    #: Where reading can go on: `consumer.skip(error)` does so. None where nobody knows.
+    next_offset: int | None = None
+    #: The partition that a consumer was reading.
+    topic: str = ""
+    partition: int = -1
 
 
 class BrokerUnreachable(RetriableError):

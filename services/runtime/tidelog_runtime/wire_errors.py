@@ -11,7 +11,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.errors import InvalidRequest, LogCorrupt, TidelogError
 from tidelog.wire.v1 import common_pb2
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ def to_wire(error: Exception) -> common_pb2.Error:
             message=error.message,
             cause=error.cause,
             hint=error.hint,
+            next_offset=(error.next_offset or 0) if isinstance(error, LogCorrupt) else 0,
         )
     logger.error("unexpected failure", exc_info=error)
     return common_pb2.Error(

@@ -17,7 +17,7 @@ from tidelog.cli.flags import VerbParser, one_of, pair, whole_number
 from tidelog.cli.formatting import Formatter, formatter_named, json_line
 from tidelog.cli.property_files import read_properties
 from tidelog.cli.topic_names import matching_topics
-from tidelog.errors import InvalidRequest, SerializationFailed
+from tidelog.errors import InvalidRequest, LogCorrupt, SerializationFailed
 
 if TYPE_CHECKING:
     from tidelog.consumer.consumer import Consumer
@@ -238,7 +238,7 @@ class Printing:
         output = sys.stdout.buffer
         try:
             records = self._consumer.poll(max_records=self._left(), timeout=self._timeout_s)
-        except UnreadableBatch as error:
+        except (UnreadableBatch, LogCorrupt) as error:
             if not self._options.skip_message_on_error:
                 raise
             print(f"skipped: {error.message}", file=sys.stderr)

@@ -34,6 +34,7 @@ from tidelog.engine.closing import AsyncClosing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.offsets import Found
 from tidelog.engine.places import Start
+from tidelog.errors import LogCorrupt
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 #: A reader that never has to wait gives way after so many slices of records.
@@ -152,8 +153,8 @@ class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
         """Goes on at the first record that is as late as a time, or as that long ago."""
         await self._change(self._engine.seek_to(partitions, time))
 
-    async def skip(self, error: UnreadableBatch) -> None:
-        """Goes on behind a batch that can't be read."""
+    async def skip(self, error: UnreadableBatch | LogCorrupt) -> None:
+        """Goes on behind a batch or a damaged range that can't be read."""
         await self.seek(*self._place_after(error))
 
     async def pause(self, *partitions: TopicPartition) -> None:

@@ -17,7 +17,7 @@ from tidelog.consumer.reading import GiveBack, Reading
 from tidelog.consumer.record_types import Deserializers, Key, Value
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.engine.places import reset_policy
-from tidelog.errors import ClientClosed, InvalidRequest, UnknownServerError
+from tidelog.errors import ClientClosed, InvalidRequest, LogCorrupt, UnknownServerError
 from tidelog.model import TopicPartition
 from tidelog.nearest import did_you_mean
 from tidelog.serializers import Serializer, reader_of
@@ -134,8 +134,8 @@ class ConsumerBase(Generic[Key, Value]):
                 raise state.failed
         return not all(state.is_done for state in states.values())
 
-    def _place_after(self, error: UnreadableBatch) -> tuple[TopicPartition, int]:
-        if not isinstance(error, UnreadableBatch):
+    def _place_after(self, error: UnreadableBatch | LogCorrupt) -> tuple[TopicPartition, int]:
+        if not isinstance(error, UnreadableBatch | LogCorrupt) or error.next_offset is None:
             raise InvalidRequest(
                 f"{type(error).__name__} names no batch that could be skipped",
                 hint="seek() to where reading shall go on",

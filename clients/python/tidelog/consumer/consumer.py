@@ -38,6 +38,7 @@ from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.engine.offsets import Found
 from tidelog.engine.places import Start
+from tidelog.errors import LogCorrupt
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 Result = TypeVar("Result")
@@ -196,8 +197,8 @@ class Consumer(ConsumerBase[Key, Value], Closing):
         """Goes on at the first record that is as late as a time, or as that long ago."""
         self._call(self._engine.seek_to(partitions, time))
 
-    def skip(self, error: UnreadableBatch) -> None:
-        """Goes on behind a batch that can't be read."""
+    def skip(self, error: UnreadableBatch | LogCorrupt) -> None:
+        """Goes on behind a batch or a damaged range that can't be read."""
         self.seek(*self._place_after(error))
 
     def pause(self, *partitions: TopicPartition) -> None:

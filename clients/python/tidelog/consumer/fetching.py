@@ -326,6 +326,7 @@ class Fetching:
             self._lose(state, error)
         elif isinstance(error, LogCorrupt):
             # The same bytes would be refused for ever, and the reader would wait without a word.
+            error.topic, error.partition = state.name.topic, state.name.partition
             self._fail(state, error)
         elif error.retriable or error.refresh_metadata:
             logger.info("%s: %s", state.name, str(error))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from tidelog.errors import TidelogError, error_from_wire
+from tidelog.errors import LogCorrupt, TidelogError, error_from_wire
 from tidelog.wire.v1 import common_pb2
 
 
 def error_of(wire: common_pb2.Error) -> TidelogError:
     """The exception for an error inside a response."""
-    return error_from_wire(wire.code, wire.message, cause=wire.cause, hint=wire.hint)
+    error = error_from_wire(wire.code, wire.message, cause=wire.cause, hint=wire.hint)
+    if isinstance(error, LogCorrupt):
+        error.next_offset = wire.next_offset or None
+    return error

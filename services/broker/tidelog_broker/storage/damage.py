@@ -59,8 +59,10 @@ def mark(segment: Segment, damaged: DamagedRange) -> None:
 
 def refuse(label: str, damaged: DamagedRange) -> LogCorrupt:
     """The error for a read inside a damaged range."""
-    return LogCorrupt(
+    error = LogCorrupt(
         f"Offsets {damaged.start_offset} to {damaged.end_offset - 1} of {label} are damaged on "
         "this broker's disk",
         hint=f"Read on from offset {damaged.end_offset}, or from another replica",
     )
+    error.next_offset = damaged.end_offset
+    return error

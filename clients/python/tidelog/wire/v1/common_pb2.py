@@ -24,21 +24,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctidelog/wire/v1/common.proto\x12\x0ftidelog.wire.v1\"_\n\x05\x45rror\x12(\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x1a.tidelog.wire.v1.ErrorCode\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\x12\x0c\n\x04hint\x18\x04 \x01(\t\"M\n\x0e\x42rokerEndpoint\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04rack\x18\x04 \x01(\t*\xc8\x08\n\tErrorCode\x12\x08\n\x04NONE\x10\x00\x12!\n\x14UNKNOWN_SERVER_ERROR\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x17\n\x13OFFSET_OUT_OF_RANGE\x10\x01\x12\x13\n\x0f\x43ORRUPT_MESSAGE\x10\x02\x12\x1e\n\x1aUNKNOWN_TOPIC_OR_PARTITION\x10\x03\x12\x18\n\x14LEADER_NOT_AVAILABLE\x10\x05\x12\x1a\n\x16NOT_LEADER_OR_FOLLOWER\x10\x06\x12\x15\n\x11REQUEST_TIMED_OUT\x10\x07\x12\x15\n\x11MESSAGE_TOO_LARGE\x10\n\x12\x1d\n\x19\x43OORDINATOR_NOT_AVAILABLE\x10\x0f\x12\x1b\n\x17INVALID_TOPIC_EXCEPTION\x10\x11\x12\x19\n\x15RECORD_LIST_TOO_LARGE\x10\x12\x12\x17\n\x13NOT_ENOUGH_REPLICAS\x10\x13\x12$\n NOT_ENOUGH_REPLICAS_AFTER_APPEND\x10\x14\x12\x19\n\x15INVALID_REQUIRED_ACKS\x10\x15\x12\x1e\n\x1aTOPIC_AUTHORIZATION_FAILED\x10\x1d\x12 \n\x1c\x43LUSTER_AUTHORIZATION_FAILED\x10\x1f\x12\x15\n\x11INVALID_TIMESTAMP\x10 \x12\x17\n\x13UNSUPPORTED_VERSION\x10#\x12\x18\n\x14TOPIC_ALREADY_EXISTS\x10$\x12\x16\n\x12INVALID_PARTITIONS\x10%\x12\x1e\n\x1aINVALID_REPLICATION_FACTOR\x10&\x12\x1e\n\x1aINVALID_REPLICA_ASSIGNMENT\x10\'\x12\x12\n\x0eINVALID_CONFIG\x10(\x12\x12\n\x0eNOT_CONTROLLER\x10)\x12\x13\n\x0fINVALID_REQUEST\x10*\x12 \n\x1cOUT_OF_ORDER_SEQUENCE_NUMBER\x10-\x12\x1a\n\x16INVALID_PRODUCER_EPOCH\x10/\x12\x15\n\x11INVALID_TXN_STATE\x10\x30\x12\x11\n\rSTORAGE_ERROR\x10\x38\x12\x17\n\x13UNKNOWN_PRODUCER_ID\x10;\x12\x1b\n\x17TOPIC_DELETION_DISABLED\x10I\x12\x17\n\x13\x46\x45NCED_LEADER_EPOCH\x10J\x12\x18\n\x14UNKNOWN_LEADER_EPOCH\x10K\x12 \n\x1cUNSUPPORTED_COMPRESSION_TYPE\x10L\x12\x18\n\x14OFFSET_NOT_AVAILABLE\x10N\x12\x12\n\x0eINVALID_RECORD\x10W\x12\x1d\n\x19THROTTLING_QUOTA_EXCEEDED\x10Y\x12\x14\n\x10UNKNOWN_TOPIC_ID\x10\x64\x12\x12\n\rSHUTTING_DOWN\x10\xe8\x07\x12\x0e\n\tDISK_FULL\x10\xe9\x07\x12\x10\n\x0bLOG_CORRUPT\x10\xea\x07*:\n\x0eIsolationLevel\x12\x14\n\x10READ_UNCOMMITTED\x10\x00\x12\x12\n\x0eREAD_COMMITTED\x10\x01*4\n\x04\x41\x63ks\x12\x0c\n\x08\x41\x43KS_ALL\x10\x00\x12\x0f\n\x0b\x41\x43KS_LEADER\x10\x01\x12\r\n\tACKS_NONE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctidelog/wire/v1/common.proto\x12\x0ftidelog.wire.v1\"t\n\x05\x45rror\x12(\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x1a.tidelog.wire.v1.ErrorCode\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\x12\x0c\n\x04hint\x18\x04 \x01(\t\x12\x13\n\x0bnext_offset\x18\x05 \x01(\x03\"M\n\x0e\x42rokerEndpoint\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04rack\x18\x04 \x01(\t*\xc8\x08\n\tErrorCode\x12\x08\n\x04NONE\x10\x00\x12!\n\x14UNKNOWN_SERVER_ERROR\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x17\n\x13OFFSET_OUT_OF_RANGE\x10\x01\x12\x13\n\x0f\x43ORRUPT_MESSAGE\x10\x02\x12\x1e\n\x1aUNKNOWN_TOPIC_OR_PARTITION\x10\x03\x12\x18\n\x14LEADER_NOT_AVAILABLE\x10\x05\x12\x1a\n\x16NOT_LEADER_OR_FOLLOWER\x10\x06\x12\x15\n\x11REQUEST_TIMED_OUT\x10\x07\x12\x15\n\x11MESSAGE_TOO_LARGE\x10\n\x12\x1d\n\x19\x43OORDINATOR_NOT_AVAILABLE\x10\x0f\x12\x1b\n\x17INVALID_TOPIC_EXCEPTION\x10\x11\x12\x19\n\x15RECORD_LIST_TOO_LARGE\x10\x12\x12\x17\n\x13NOT_ENOUGH_REPLICAS\x10\x13\x12$\n NOT_ENOUGH_REPLICAS_AFTER_APPEND\x10\x14\x12\x19\n\x15INVALID_REQUIRED_ACKS\x10\x15\x12\x1e\n\x1aTOPIC_AUTHORIZATION_FAILED\x10\x1d\x12 \n\x1c\x43LUSTER_AUTHORIZATION_FAILED\x10\x1f\x12\x15\n\x11INVALID_TIMESTAMP\x10 \x12\x17\n\x13UNSUPPORTED_VERSION\x10#\x12\x18\n\x14TOPIC_ALREADY_EXISTS\x10$\x12\x16\n\x12INVALID_PARTITIONS\x10%\x12\x1e\n\x1aINVALID_REPLICATION_FACTOR\x10&\x12\x1e\n\x1aINVALID_REPLICA_ASSIGNMENT\x10\'\x12\x12\n\x0eINVALID_CONFIG\x10(\x12\x12\n\x0eNOT_CONTROLLER\x10)\x12\x13\n\x0fINVALID_REQUEST\x10*\x12 \n\x1cOUT_OF_ORDER_SEQUENCE_NUMBER\x10-\x12\x1a\n\x16INVALID_PRODUCER_EPOCH\x10/\x12\x15\n\x11INVALID_TXN_STATE\x10\x30\x12\x11\n\rSTORAGE_ERROR\x10\x38\x12\x17\n\x13UNKNOWN_PRODUCER_ID\x10;\x12\x1b\n\x17TOPIC_DELETION_DISABLED\x10I\x12\x17\n\x13\x46\x45NCED_LEADER_EPOCH\x10J\x12\x18\n\x14UNKNOWN_LEADER_EPOCH\x10K\x12 \n\x1cUNSUPPORTED_COMPRESSION_TYPE\x10L\x12\x18\n\x14OFFSET_NOT_AVAILABLE\x10N\x12\x12\n\x0eINVALID_RECORD\x10W\x12\x1d\n\x19THROTTLING_QUOTA_EXCEEDED\x10Y\x12\x14\n\x10UNKNOWN_TOPIC_ID\x10\x64\x12\x12\n\rSHUTTING_DOWN\x10\xe8\x07\x12\x0e\n\tDISK_FULL\x10\xe9\x07\x12\x10\n\x0bLOG_CORRUPT\x10\xea\x07*:\n\x0eIsolationLevel\x12\x14\n\x10READ_UNCOMMITTED\x10\x00\x12\x12\n\x0eREAD_COMMITTED\x10\x01*4\n\x04\x41\x63ks\x12\x0c\n\x08\x41\x43KS_ALL\x10\x00\x12\x0f\n\x0b\x41\x43KS_LEADER\x10\x01\x12\r\n\tACKS_NONE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tidelog.wire.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ERRORCODE']._serialized_start=226
-  _globals['_ERRORCODE']._serialized_end=1322
-  _globals['_ISOLATIONLEVEL']._serialized_start=1324
-  _globals['_ISOLATIONLEVEL']._serialized_end=1382
-  _globals['_ACKS']._serialized_start=1384
-  _globals['_ACKS']._serialized_end=1436
+  _globals['_ERRORCODE']._serialized_start=247
+  _globals['_ERRORCODE']._serialized_end=1343
+  _globals['_ISOLATIONLEVEL']._serialized_start=1345
+  _globals['_ISOLATIONLEVEL']._serialized_end=1403
+  _globals['_ACKS']._serialized_start=1405
+  _globals['_ACKS']._serialized_end=1457
   _globals['_ERROR']._serialized_start=49
-  _globals['_ERROR']._serialized_end=144
-  _globals['_BROKERENDPOINT']._serialized_start=146
-  _globals['_BROKERENDPOINT']._serialized_end=223
+  _globals['_ERROR']._serialized_end=165
+  _globals['_BROKERENDPOINT']._serialized_start=167
+  _globals['_BROKERENDPOINT']._serialized_end=244
 # @@protoc_insertion_point(module_scope)

@@ -167,6 +167,7 @@ class Error(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     HINT_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
     code: Global___ErrorCode.ValueType
     message: _builtins.str
     """what happened, with which value"""
@@ -174,6 +175,8 @@ class Error(_message.Message):
     """what lay below it, where something did"""
     hint: _builtins.str
     """what to do about it, where we know"""
+    next_offset: _builtins.int
+    """LOG_CORRUPT: where reading can go on; 0 where nobody knows"""
     def __init__(
         self,
         *,
@@ -181,10 +184,11 @@ class Error(_message.Message):
         message: _builtins.str = ...,
         cause: _builtins.str = ...,
         hint: _builtins.str = ...,
+        next_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "code", b"code", "hint", b"hint", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "code", b"code", "hint", b"hint", "message", b"message", "next_offset", b"next_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
