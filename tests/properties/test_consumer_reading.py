@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tidelog.consumer.decoding import Decoding
 from tidelog.consumer.fetched import Delivery
 from tidelog.consumer.fetching import Fetching, PartitionState
-from tidelog.consumer.reading import Reading
+from tidelog.consumer.reading import TABLE_BYTES, Reading
 from tidelog.consumer.record_types import Deserializers
 from tidelog.engine.cluster_view import Leader, TopicView
 from tidelog.engine.places import reset_policy
@@ -151,3 +151,15 @@ def test_any_mix_of_reading_hands_out_every_offset_once(
     assert world.given_back <= world.pushed
     if end_part is not None:
         assert world.state.is_done
+
+
+def test_a_table_ends_once_it_has_its_bytes_whatever_has_come() -> None:
+    world = World([50_000] * 8, None)
+    for _ in range(8):
+        world.push(1)
+    first = world.reading.take_columns(1_000_000, ("value", "offset"))
+    size = sum(part.nbytes for part in first)
+    assert TABLE_BYTES <= size < TABLE_BYTES + first[-1].nbytes
+    rows = sum(part.num_rows for part in first)
+    (second, *_) = world.reading.take_columns(1_000_000, ("value", "offset"))
+    assert second.column("offset")[0].as_py() == rows < 400_000

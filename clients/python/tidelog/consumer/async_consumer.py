@@ -243,7 +243,8 @@ class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
     ) -> Any:
         """The next records as a `pyarrow.Table`, as soon as there are any.
 
-        It has no rows at the end or after the timeout. Needs NumPy and pyarrow.
+        Up to `max_rows` rows of some 4 MiB: what is fetched meanwhile is for the next call. It has
+        no rows at the end or after the timeout. Needs NumPy and pyarrow.
         """
         names = known_columns(columns)
         deadline = self._deadline(timeout)

@@ -260,7 +260,8 @@ class Consumer(ConsumerBase[Key, Value], Closing):
     ) -> Any:
         """The next records as a `pyarrow.Table`, as soon as there are any.
 
-        It has no rows at the end or after the timeout. Needs NumPy and pyarrow.
+        Up to `max_rows` rows of some 4 MiB: what is fetched meanwhile is for the next call. It has
+        no rows at the end or after the timeout. Needs NumPy and pyarrow.
         """
         names = known_columns(columns)
         deadline = _deadline(seconds(timeout))
