@@ -68,8 +68,11 @@ class World:
             )
         )
         self.pushed += len(records)
-        dropped = self.fetching.on_records(self.state.session, records, (0, 0)) if records else 0
-        self.given_back += dropped
+        if records:
+            message = b"before" + records + b"behind" * 20
+            span = len(b"before"), len(b"before") + len(records)
+            dropped = self.fetching.on_records(self.state.session, message, (0, 0), span)
+            self.given_back += dropped
 
     @property
     def wanted(self) -> int:

@@ -46,8 +46,11 @@ def test_what_comes_in_is_what_generated_code_reads(size: int) -> None:
     for session, records in ((1, b"a" * size), (70_000, b""), (3, b"c" * 5)):
         response.partitions.add(session=session, high_watermark=2**40, records=records)
     response.partitions.add(session=9).error.code = common_pb2.OFFSET_OUT_OF_RANGE
-    message, payloads = FETCHED.split(response.SerializeToString())
+    message, payloads, content, begins = FETCHED.split(response.SerializeToString())
     assert [bytes(payload) for payload in payloads] == [b"a" * size, b"", b"c" * 5, b""]
+    for begin, payload in zip(begins, payloads, strict=bool(begins)):
+        assert content[begin : begin + len(payload)] == payload
+    assert begins or size < LARGE_ITEM_BYTES
     for got in (message, response):
         for answer in got.partitions:
             answer.ClearField("records")
@@ -58,7 +61,7 @@ def test_fields_may_stand_in_any_order() -> None:
     payload = b"\x7a" + varint(LARGE_ITEM_BYTES) + b"p" * LARGE_ITEM_BYTES
     inside = payload + produce_pb2.PartitionBatch(partition=7).SerializeToString()
     content = b"\x2a" + varint(len(inside)) + inside + b"\x08\x05"
-    message, payloads = PRODUCE.split(content)
+    message, payloads, *_ = PRODUCE.split(content)
     assert (message.correlation_id, message.partitions[0].partition) == (5, 7)
     assert [bytes(found) for found in payloads] == [b"p" * LARGE_ITEM_BYTES]
 

@@ -55,7 +55,7 @@ class FetchedBatch(Generic[Key, Value]):
     @property
     def size_bytes(self) -> int:
         """What was fetched, as it is stored: compressed where it is."""
-        return len(self._pushed.data)
+        return self._pushed.size_bytes
 
     def __iter__(self) -> Iterator[ConsumerRecord[Key, Value]]:
         return chain.from_iterable(self._decoding.slices(self._pushed))

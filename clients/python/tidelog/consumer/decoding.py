@@ -84,8 +84,8 @@ class Decoding(Generic[Key, Value]):
         data = pushed.data
         source = self._source(pushed)
         records: list[Record] = []
-        position = 0
-        while position < len(data):
+        position = pushed.begin
+        while position < pushed.end:
             try:
                 header = source.header(data, position)
                 if source.is_wanted(header) and not COMPILED:
@@ -105,7 +105,7 @@ class Decoding(Generic[Key, Value]):
             except _UNREADABLE as error:
                 if records:
                     yield records
-                raise self._unreadable(error, source, data, position) from error
+                raise self._unreadable(error, source, pushed, position) from error
             position += header.size
         if records:
             yield records
@@ -134,13 +134,13 @@ class Decoding(Generic[Key, Value]):
 
     @staticmethod
     def _unreadable(
-        error: TidelogError, source: BatchSource, data: bytes, position: int
+        error: TidelogError, source: BatchSource, pushed: Pushed, position: int
     ) -> UnreadableBatch:
         """The error for the batch at a position, with the offset of the one after it."""
-        header = BatchHeader(data, position)
+        header = BatchHeader(pushed.data, position)
         after = position + header.size
-        if len(data) - after >= HEADER_BYTES:
-            next_offset = read_header(data, after).base_offset
+        if pushed.end - after >= HEADER_BYTES:
+            next_offset = read_header(pushed.data, after).base_offset
         else:
             next_offset = max(header.next_offset, source.start_offset + 1)
         return UnreadableBatch(error, source, (position, next_offset))
@@ -148,7 +148,7 @@ class Decoding(Generic[Key, Value]):
     def count(self, pushed: Pushed) -> int:
         """How many records there are; decodes batches only where a part of them is wanted."""
         counted = 0
-        for header in batch_headers(pushed.data):
+        for header in batch_headers(pushed.data, pushed.begin, pushed.end):
             if header.next_offset <= pushed.base_offset or header.is_control:
                 continue
             if (
@@ -172,6 +172,7 @@ class Decoding(Generic[Key, Value]):
                 pushed.data,
                 name.topic,
                 name.partition,
+                span=(pushed.begin, pushed.end),
                 columns=own or ["offset"],
                 start_offset=pushed.base_offset,
                 end_offset=pushed.next_offset,

@@ -34,9 +34,9 @@ class Walked(NamedTuple):
     is_broken: bool
 
 
-def walk(records: bytes, end_offset: int | None) -> Walked:
-    """Walks over the batches up to `end_offset`; broken is what does not end as a whole batch."""
-    position, size = 0, len(records)
+def walk(records: bytes, span: tuple[int, int], end_offset: int | None) -> Walked:
+    """Walks over the batches of a span up to `end_offset`; broken is what is no whole batch."""
+    position, size = span
     base_offset = next_offset = leader_epoch = -1
     while position < size:
         if size - position < HEADER_BYTES:
@@ -61,13 +61,16 @@ def walk(records: bytes, end_offset: int | None) -> Walked:
 class Pushed:
     """Batches of one partition that wait for the reader.
 
-    Records below `base_offset` and from `next_offset` on are for nobody.
+    They lie in `data` from `begin` to `end`: as a rule that is the message that brought them, which
+    is never copied. Records below `base_offset` and from `next_offset` on are for nobody.
     """
 
     __slots__ = (
         "address",
         "base_offset",
+        "begin",
         "data",
+        "end",
         "generation",
         "leader_epoch",
         "next_offset",
@@ -75,18 +78,32 @@ class Pushed:
     )
 
     def __init__(
-        self, state: PartitionState, data: bytes, offsets: tuple[int, int], leader_epoch: int
+        self,
+        state: PartitionState,
+        data: bytes,
+        span: tuple[int, int],
+        offsets: tuple[int, int],
+        leader_epoch: int,
     ) -> None:
         self.state = state
         self.generation = state.generation
         self.address = state.address
         self.data = data
+        self.begin, self.end = span
         self.base_offset, self.next_offset = offsets
         self.leader_epoch = leader_epoch
 
+    @property
+    def size_bytes(self) -> int:
+        """What the batches take, as they are stored."""
+        return self.end - self.begin
+
     def starting_at(self, offset: int) -> Pushed:
         """The same from a later offset on."""
-        return Pushed(self.state, self.data, (offset, self.next_offset), self.leader_epoch)
+        return self._part((self.begin, self.end), (offset, self.next_offset))
+
+    def _part(self, span: tuple[int, int], offsets: tuple[int, int]) -> Pushed:
+        return Pushed(self.state, self.data, span, offsets, self.leader_epoch)
 
     def split(self, position: int) -> tuple[Pushed, Pushed]:
         """What lies before the batch at a position, and that batch with what follows.
@@ -95,12 +112,8 @@ class Pushed:
         """
         (offset,) = _OFFSET.unpack_from(self.data, position)
         middle = min(max(offset, self.base_offset), self.next_offset)
-        first = Pushed(
-            self.state, self.data[:position], (self.base_offset, middle), self.leader_epoch
-        )
-        rest = Pushed(
-            self.state, self.data[position:], (middle, self.next_offset), self.leader_epoch
-        )
+        first = self._part((self.begin, position), (self.base_offset, middle))
+        rest = self._part((position, self.end), (middle, self.next_offset))
         rest.address = ""
         return first, rest
 

@@ -196,24 +196,32 @@ class Fetcher:
     def _on_response(self, address: str, response: Incoming[fetch_pb2.FetchStreamResponse]) -> None:
         fetching = self._fetching
         now = asyncio.get_running_loop().time()
-        for item, records in zip(response.message.partitions, response.payloads, strict=True):
+        for index, item in enumerate(response.message.partitions):
             if item.HasField("error"):
                 fetching.on_error(item.session, error_of(item.error), now)
             elif item.HasField("diverging_epoch"):
                 end = item.diverging_epoch
                 fetching.on_diverging(item.session, end.leader_epoch, end.end_offset)
             else:
-                self._take_records(address, item, bytes(records))
+                self._take_records(address, response, index)
                 continue
             self.changed()
         self._warned = False
         self._on_delivery()
 
-    def _take_records(self, address: str, item: fetch_pb2.PartitionRecords, records: bytes) -> None:
+    def _take_records(
+        self, address: str, response: Incoming[fetch_pb2.FetchStreamResponse], index: int
+    ) -> None:
         fetching = self._fetching
-        self._credit.pushed(address, len(records))
+        item, records = response.message.partitions[index], response.payloads[index]
+        size_bytes, begin = len(records), 0
+        if isinstance(records, memoryview):
+            # Never copied: the readers find their batches within the message.
+            records, begin = response.content, response.begins[index]
+        self._credit.pushed(address, size_bytes)
         marks = item.high_watermark, item.log_start_offset
-        unwanted_bytes = fetching.on_records(item.session, records, marks)
+        span = begin, begin + size_bytes
+        unwanted_bytes = fetching.on_records(item.session, records, marks, span)
         if unwanted_bytes:
             self.give_back(address, unwanted_bytes)
         if fetching.has_stops:

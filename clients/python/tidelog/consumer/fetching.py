@@ -294,28 +294,38 @@ class Fetching:
 
     # ------------------------------------------------------------------ what leaders say
 
-    def on_records(self, session: int, records: bytes, marks: tuple[int, int]) -> int:
-        """Records were pushed, with high watermark and log start; how many bytes nobody wants."""
+    def on_records(
+        self,
+        session: int,
+        records: bytes,
+        marks: tuple[int, int],
+        span: tuple[int, int] | None = None,
+    ) -> int:
+        """Records were pushed, with high watermark and log start; how many bytes nobody wants.
+
+        They lie in a `span` of the bytes, or are all of these.
+        """
+        begin, end = span or (0, len(records))
         state = self._by_session.get(session)
         if state is None:
-            return len(records)
+            return end - begin
         kept = 0
         state.failures = 0
         state.high_watermark, state.log_start = marks
-        found = walk(records, state.end_offset)
+        found = walk(records, (begin, end), state.end_offset)
         if found.next_offset > state.fetched_to:
-            data = records if found.end == len(records) else records[: found.end]
             start = max(state.fetched_to, found.base_offset)
             offsets = start, found.next_offset
-            self.deliveries.append(Pushed(state, data, offsets, found.leader_epoch))
-            kept = len(data)
+            wanted = begin, found.end
+            self.deliveries.append(Pushed(state, records, wanted, offsets, found.leader_epoch))
+            kept = found.end - begin
             state.fetched_to, state.fetched_epoch = found.next_offset, found.leader_epoch
         if found.is_broken:
             self._rest(state)
             self._fail(state, _broken(state))
         elif state.end_offset is not None and state.fetched_to >= state.end_offset:
             self._rest(state)
-        return len(records) - kept
+        return end - begin - kept
 
     def on_error(self, session: int, error: TidelogError, now: float) -> None:
         """The leader has ended the session."""

@@ -51,7 +51,7 @@ class Reading(Generic[Key, Value]):
             delivery = deliveries.popleft()
             state = delivery.state
             if isinstance(delivery, Pushed):
-                self._give_back(delivery.address, len(delivery.data))
+                self._give_back(delivery.address, delivery.size_bytes)
                 if delivery.generation == state.generation:
                     return delivery
             elif delivery.generation != state.generation:
@@ -154,7 +154,7 @@ class Reading(Generic[Key, Value]):
             else:
                 pushed = self._rest(pushed)
             self._finish(pushed)
-            if pushed.data and pushed.base_offset < pushed.next_offset:
+            if pushed.size_bytes and pushed.base_offset < pushed.next_offset:
                 return FetchedBatch(pushed, self.decoding)
 
     def _rest(self, pushed: Pushed) -> Pushed:
@@ -207,7 +207,7 @@ class Reading(Generic[Key, Value]):
             rows = self.decoding.columns(pushed, wanted)
         except UnreadableBatch as unreadable:
             good, rest = pushed.split(unreadable.position)
-            if not good.data or good.next_offset <= good.base_offset:
+            if not good.size_bytes or good.next_offset <= good.base_offset:
                 raise
             self._begin(good)
             self.deliveries.appendleft(rest)

@@ -33,6 +33,7 @@ def decode_columns(  # noqa: PLR0913 - what to read and how: each stands for its
     topic: str = "",
     partition: int = -1,
     *,
+    span: tuple[int, int] | None = None,
     columns: Sequence[str] = DEFAULT_COLUMNS,
     include_headers: bool = False,
     start_offset: int = 0,
@@ -40,7 +41,7 @@ def decode_columns(  # noqa: PLR0913 - what to read and how: each stands for its
     limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
     check_crc: bool = True,
 ) -> Any:
-    """The records of the batches in `buffer` as a `pyarrow.RecordBatch`.
+    """The records of the batches in `buffer`, or in a span of it, as a `pyarrow.RecordBatch`.
 
     Records from `start_offset` up to and without `end_offset`; control batches are left out. The
     fewer `columns`, the faster. Keys and values are `binary`, offsets `int64`, timestamps
@@ -58,7 +59,9 @@ def decode_columns(  # noqa: PLR0913 - what to read and how: each stands for its
         topic, partition, start_offset=start_offset, limit_bytes=limit_bytes, check_crc=check_crc
     )
     end = _BEYOND_ALL_OFFSETS if end_offset is None else end_offset
-    return decode_bodies(source, _wanted_bodies(source, buffer, end), names, end)
+    whole = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    bodies = _wanted_bodies(source, whole, span or (0, len(whole)), end)
+    return decode_bodies(source, bodies, names, end)
 
 
 def encode_columns(
@@ -112,11 +115,12 @@ def loose_columns(
     return batches
 
 
-def _wanted_bodies(source: BatchSource, buffer: Buffer, end_offset: int) -> list[BatchBody]:
-    whole = buffer if isinstance(buffer, bytes) else bytes(buffer)
+def _wanted_bodies(
+    source: BatchSource, whole: bytes, span: tuple[int, int], end_offset: int
+) -> list[BatchBody]:
     bodies = []
-    position = 0
-    while position < len(whole):
+    position, end = span
+    while position < end:
         header = source.header(whole, position)
         if source.is_wanted(header) and header.base_offset < end_offset:
             bodies.append(source.body(whole, position, header))

@@ -33,10 +33,16 @@ _FIXED_BYTES: Final = {1: 8, 5: 4}
 
 
 class Incoming(NamedTuple, Generic[MessageT]):
-    """A message without its payloads, and the payload of each item, which is a view or bytes."""
+    """A message without its payloads, and the payload of each item, which is a view or bytes.
+
+    Views are of `content`, which is the message as it arrived, each from its place in `begins` on;
+    both are empty where the payloads are bytes of their own.
+    """
 
     message: MessageT
     payloads: Sequence[bytes | memoryview]
+    content: bytes = b""
+    begins: Sequence[int] = ()
 
 
 class Layout(Generic[MessageT]):
@@ -70,6 +76,7 @@ class Layout(Generic[MessageT]):
         view = memoryview(content)
         rest: list[Buffer] = []
         payloads: list[bytes | memoryview] = []
+        begins: list[int] = []
         position, end = 0, len(content)
         while position < end:
             begin = position
@@ -79,27 +86,29 @@ class Layout(Generic[MessageT]):
                 continue
             if not payloads and position - start < LARGE_ITEM_BYTES:
                 return None
-            small, payload = self._take_out(view, start, position)
+            small, payload, place = self._take_out(view, start, position)
             rest += (varint(tag), varint(len(small)), small)
             payloads.append(payload)
-        return Incoming(self._type.FromString(b"".join(rest)), payloads)
+            begins.append(place)
+        return Incoming(self._type.FromString(b"".join(rest)), payloads, content, begins)
 
     def _take_out(
         self, view: memoryview, position: int, end: int
-    ) -> tuple[bytes, bytes | memoryview]:
-        """An item without its payload, and the payload."""
+    ) -> tuple[bytes, bytes | memoryview, int]:
+        """An item without its payload, the payload, and where that begins."""
         small: list[Buffer] = []
         payload: bytes | memoryview = b""
+        place = position
         content = view.obj
         assert isinstance(content, bytes)
         while position < end:
             begin = position
             tag, start, position = _field(content, position, end)
             if tag == self.payload_tag:
-                payload = view[start:position]
+                payload, place = view[start:position], start
             else:
                 small.append(view[begin:position])
-        return b"".join(small), payload
+        return b"".join(small), payload, place
 
 
 class Outgoing(Generic[MessageT]):

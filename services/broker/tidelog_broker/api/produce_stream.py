@@ -106,7 +106,7 @@ class ProduceStream:
             self._sender.cancel()
 
     async def _serve(self, incoming: Incoming[produce_pb2.ProduceRequest]) -> None:
-        request, batches = incoming
+        request, batches, *_ = incoming
         broker = self._broker
         try:
             broker.stopping.check()
