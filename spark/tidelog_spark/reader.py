@@ -25,6 +25,7 @@ from tidelog_spark.data_loss import DataLossPolicy
 from tidelog_spark.filters import Bounds
 from tidelog_spark.options import SourceOptions, batch_options
 from tidelog_spark.tasks import RangePartition
+from tidelog_spark.worker_heap import spare_imports
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,11 @@ class RangeReader:
         """The rows of one task."""
         if not isinstance(partition, RangePartition):
             return iter(())  # what Spark makes of no tasks at all
-        return self._shape.batches(self._fetched(partition))
+        return self._rows(partition)
+
+    def _rows(self, task: RangePartition) -> Iterator[Any]:
+        yield from self._shape.batches(self._fetched(task))
+        spare_imports()
 
     def _fetched(self, task: RangePartition) -> Iterator[Batch]:
         """What is fetched of the range; begins anew where the worker knew an older topic."""

@@ -21,6 +21,7 @@ from tidelog.producer.column_routing import grouped
 from tidelog.producer.producer import Producer
 from tidelog_spark.clients import borrowed
 from tidelog_spark.commit_messages import TaskIdentity, WrittenRows
+from tidelog_spark.worker_heap import spare_imports
 
 if TYPE_CHECKING:
     from tidelog.producer.delivery import Deliveries
@@ -56,6 +57,7 @@ def write_rows(
                     raise _told(failure, identity, sender.records) from failure
                 raise
             records, size = sender.records, sender.bytes
+    spare_imports()
     return WrittenRows(
         identity.sink_id, identity.batch_id, identity.partition, identity.attempt, records, size
     )
