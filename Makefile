@@ -13,7 +13,7 @@ export PYTHON
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## Make .venv with everything for development; compile the codec if there is a compiler
+setup: ## Make .venv with everything for development; compile the hot paths if there is a compiler
 	@sh tools/setup.sh dev
 
 setup-server:

@@ -1,4 +1,4 @@
-"""Puts the compiled record codec into wheels, where the machine that builds them has a compiler.
+"""Puts the compiled modules into wheels, where the machine that builds them has a compiler.
 
 Hatchling calls this at every build. Invariant: a build never fails for want of a compiler; the
 wheel then holds pure Python alone, and says so. Editable installations are left alone, since
@@ -18,8 +18,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class CompiledRecordsHook(BuildHookInterface[Any]):
-    """Compiles `tidelog.records` for a wheel and marks the wheel as one of this platform."""
+class CompiledModulesHook(BuildHookInterface[Any]):
+    """Compiles the hot paths for a wheel and marks the wheel as one of this platform."""
 
     scratch: str = ""
 
@@ -36,18 +36,19 @@ class CompiledRecordsHook(BuildHookInterface[Any]):
         tool = self._tool()
         missing = tool.missing_for_compiling()
         if missing is not None:
-            self.app.display_warning(f"{missing}: the wheel holds the pure Python codec (slower)")
+            self.app.display_warning(f"{missing}: the wheel holds pure Python (slower)")
             return
         self.scratch = tempfile.mkdtemp(prefix="tidelog-wheel-")
+        places = {package: Path(self.scratch, package) for package in tool.PACKAGES}
         try:
-            made = tool.compile_hot_paths(Path(self.scratch))
+            made = tool.compile_hot_paths(places)
         except (ImportError, SystemExit) as failure:
             self.app.display_warning(
-                f"the record codec did not compile ({failure}): the wheel holds pure Python"
+                f"the hot paths did not compile ({failure}): the wheel holds pure Python"
             )
             return
         build_data["force_include"].update(
-            {str(path): f"{tool.PACKAGE}/{path.relative_to(self.scratch)}" for path in made}
+            {str(path): str(path.relative_to(self.scratch)) for path in made}
         )
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -25,12 +25,10 @@ VENV: Final = ROOT / ".venv"
 VENV_PYTHON: Final = VENV / "bin" / "python"
 sys.path[:0] = [str(ROOT)]
 
+from tools import compile_hot_paths  # noqa: E402 - found by the path
 from tools.java import DEBIAN_PACKAGE, find_java, missing_java  # noqa: E402 - found by the path
 
 STAMP: Final = VENV / "tidelog-setup.json"
-CLIENT: Final = ROOT / "clients" / "python" / "tidelog"
-#: The folders of it that hold compiled modules.
-HOT_FOLDERS: Final = ("producer", "records")
 COMPILE_TOOL: Final = ROOT / "tools" / "compile_hot_paths.py"
 
 #: The extras in growing order: an environment of a later one serves every earlier one.
@@ -149,34 +147,39 @@ def ensure_extra(wanted: str, stamp: dict[str, str]) -> None:
 
 
 def compiler_traits() -> str:
-    """What decides whether the codec can be compiled here: a compiler, and Python's headers."""
+    """What decides whether the hot paths can be compiled here: a compiler, and Python's headers."""
     found = [shutil.which(name) for name in ("cc", "gcc", "clang")]
     headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
     return f"{os.environ.get('CC', '')} {found} {headers.exists()}"
 
 
-def ensure_codec(stamp: dict[str, str], *, may_compile: bool) -> None:
-    """Compiles the record codec, so that no twin is left that is older than its source.
+def ensure_compiled(stamp: dict[str, str], *, may_compile: bool) -> None:
+    """Compiles the hot paths, so that no twin is left that is older than its source.
 
     Python prefers the compiled twin to the source beside it: a stale one would run old code
     silently, so it is removed before anything else is tried.
     """
-    sources = [path for name in HOT_FOLDERS for path in sorted((CLIENT / name).rglob("*.py"))]
+    hot = [compile_hot_paths.source_of(module) for module in compile_hot_paths.MODULES]
+    # What lies beside them counts too: its types are in their code.
+    sources = [
+        path
+        for folder in sorted({file.parent for file in hot})
+        for path in sorted(folder.glob("*.py"))
+    ]
     inputs = f"{digest_of([*sources, COMPILE_TOOL])} {compiler_traits()}"
-    if stamp.get("codec") == inputs:
+    if stamp.get("compiled") == inputs:
         return
-    for twin in sorted(CLIENT.rglob("*.so")):
-        twin.unlink()
-    stamp.pop("codec", None)
+    compile_hot_paths.remove_twins()
+    stamp.pop("compiled", None)
     write_stamp(stamp)
     if not may_compile:
         return
     if subprocess.run([VENV_PYTHON, COMPILE_TOOL], check=False).returncode != 0:
         raise SetupFailure(
-            "the record codec did not compile: see the words above; "
-            "to go on with the pure Python codec, which is slower, add CC=none to the command"
+            "the hot paths did not compile: see the words above; "
+            "to go on with pure Python, which is slower, add CC=none to the command"
         )
-    stamp["codec"] = inputs
+    stamp["compiled"] = inputs
     write_stamp(stamp)
 
 
@@ -200,7 +203,7 @@ def prepare(extra: str) -> None:
     ensure_extra(extra, stamp)
     if extra == "dev":
         ensure_java()
-    ensure_codec(stamp, may_compile=stamp["extra"] == "dev")
+    ensure_compiled(stamp, may_compile=stamp["extra"] == "dev")
 
 
 def main() -> int:

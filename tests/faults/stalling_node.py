@@ -13,7 +13,8 @@ from unittest import mock
 
 from tidelog_node import foreground
 from tidelog_node.up import main
-from tidelog_runtime.adapters.local_disk import LocalDisk, LocalFile
+from tidelog_runtime.adapters.local_disk import LocalDisk
+from tidelog_runtime.adapters.local_file import LocalFile
 
 STALL: Final = "stall"
 

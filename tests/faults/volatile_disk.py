@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from tidelog_runtime.adapters.local_disk import LocalDisk, LocalFile, LocalLock
+from tidelog_runtime.adapters.local_disk import LocalDisk, LocalLock
+from tidelog_runtime.adapters.local_file import LocalFile
 from tidelog_runtime.disk import Buffer
 
 

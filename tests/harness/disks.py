@@ -7,7 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 
-from tidelog_runtime.adapters.local_disk import LocalDisk, LocalFile
+from tidelog_runtime.adapters.local_disk import LocalDisk
+from tidelog_runtime.adapters.local_file import LocalFile
 from tidelog_runtime.disk import Buffer, File
 
 

@@ -58,6 +58,8 @@ PUBLIC: Final = {
     ],
     "tidelog.producer": ["COMPILED"],
     "tidelog.records": ["COMPILED"],
+    "tidelog_broker": ["COMPILED"],
+    "tidelog_runtime.adapters": ["COMPILED"],
     "tidelog_spark": ["TidelogDataSource", "register"],
     "tidelog_spark.streams": [
         "batch",

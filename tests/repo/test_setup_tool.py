@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.tree import ROOT
-from tools import java, setup
+from tools import compile_hot_paths, java, setup
 
 
 @pytest.fixture
@@ -71,10 +71,11 @@ def test_a_torn_stamp_counts_as_none(installed: list[str]) -> None:
 def test_a_compiled_twin_older_than_its_source_does_not_stay(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(setup, "CLIENT", tmp_path)
+    monkeypatch.setattr(compile_hot_paths, "PACKAGES", {"tidelog": tmp_path})
+    monkeypatch.setattr(compile_hot_paths, "MODULES", ("tidelog/decoder",))
     twin = tmp_path / "decoder.cpython-311-x86_64-linux-gnu.so"
     twin.write_bytes(b"")
-    setup.ensure_codec({"codec": "of an older source"}, may_compile=False)
+    setup.ensure_compiled({"compiled": "of an older source"}, may_compile=False)
     assert not twin.exists()
 
 

@@ -1,7 +1,8 @@
 """Planted bugs: small changes of the real code, each of which breaks a promise.
 
 A mutant that no seed finds is a hole in the simulation. Each is a context in which the broker
-misbehaves; the faults that bring it to light are named with it.
+misbehaves; the faults that bring it to light are named with it. They are planted in the sources
+(`planting`): what is compiled can't be changed from here.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def _duplicate_answered_before_it_is_durable() -> contextlib.AbstractContextMana
 
     def append(partition: Partition, *args: Any, **named: Any) -> Any:
         done = original(partition, *args, **named)
-        return done._replace(last_offset=-1) if done.duplicate else done
+        if done.duplicate:
+            done.end_offset = 0
+        return done
 
     return mock.patch.object(Partition, "append", append)
 

@@ -49,12 +49,16 @@ def test_one_fault_again_and_again(fault: str, seed: int) -> None:
     run(lambda world: broker_under_faults(world, (fault,)), seed)
 
 
-def test_two_runs_of_a_seed_are_one_run_under_any_hash_seed() -> None:
+def test_runs_of_a_seed_are_one_run_under_any_hash_seed_and_whether_compiled_or_not() -> None:
     outputs = []
-    for hash_seed in (0, 1):
+    for hash_seed, pure in (("0", "0"), ("1", "0"), ("0", "1")):
         command = [sys.executable, "-m", "simulation.runner", BROKER.name, "--count", "2"]
-        environment = os.environ | {"PYTHONPATH": str(TESTS), "PYTHONHASHSEED": str(hash_seed)}
+        environment = os.environ | {
+            "PYTHONPATH": str(TESTS),
+            "PYTHONHASHSEED": hash_seed,
+            "TIDELOG_PURE": pure,
+        }
         found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         outputs.append(found.stdout)
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
     assert outputs[0].count("digest") == 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 from storage_kit.batches import batch, header_of, headers
 from tidelog.model import PartitionId, TopicId
 from tidelog.records.batch import BatchHeader
-from tidelog_broker.storage import Appended, DataDirectory, Log, LogConfig, StorageConfig
+from tidelog_broker.storage import DataDirectory, Log, LogConfig, StorageConfig
 from tidelog_runtime.disk import Disk
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -44,8 +44,8 @@ def append(
     now_ms: int = NOW_MS,
     timestamp: int = 1_000,
     producer: tuple[int, int, int] = (-1, -1, -1),
-) -> Appended:
-    """Append one batch as leader."""
+) -> int:
+    """Append one batch as leader; the offset of its first record."""
     content = batch(*values, timestamp=timestamp, producer=producer)
     return log.append(content, header_of(content), leader_epoch=epoch, now_ms=now_ms)
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
-from tidelog.errors import UnknownTopic
+from tidelog.model import TopicId
 from tidelog.wire.envelopes import Incoming
 from tidelog.wire.v1 import common_pb2, produce_pb2
 from tidelog_broker.api.caller import Caller
 from tidelog_broker.api.produce import ProduceAnswer
 from tidelog_broker.api.produce_stream import VERDICTS_QUEUED_MAX, ProduceStream
 from tidelog_broker.in_flight import InFlightBytes
+from tidelog_broker.partition.replicas import Replicas
 from tidelog_broker.stopping import Stopping
 from tidelog_runtime.principal import ANONYMOUS
 
 REQUESTS = VERDICTS_QUEUED_MAX * 2
-
-
-def refuse(*_: object) -> NoReturn:
-    raise UnknownTopic("Topic 'orders' does not exist")
 
 
 class SlowSink:
@@ -72,12 +69,13 @@ def test_answers_that_nobody_reads_hold_back_requests() -> None:
 
 def test_few_answers_with_many_verdicts_hold_back_requests_too() -> None:
     async def main() -> None:
-        find = SimpleNamespace(find=refuse, misses_topic=lambda _: False)
+        replicas = Replicas()
+        replicas.know_topic("orders", TopicId(b"t" * 16), 1)
         broker: Any = SimpleNamespace(
             stopping=Stopping("Broker 1"),
             in_flight=InFlightBytes(1),
             clock=SimpleNamespace(now_ms=lambda: 0),
-            replicas=find,
+            replicas=replicas,
             add_leader_hint=lambda *_: None,
         )
         sink = SlowSink()

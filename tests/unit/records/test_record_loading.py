@@ -43,19 +43,19 @@ def test_the_compiled_twin_is_used_when_it_is_there() -> None:
 
 
 def test_every_compiled_module_has_its_source() -> None:
-    for name in compile_hot_paths.MODULES:
-        assert (compile_hot_paths.FOLDER / f"{name}.py").exists()
+    for module in compile_hot_paths.MODULES:
+        assert compile_hot_paths.source_of(module).exists()
 
 
 def test_without_a_compiler_the_tool_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setattr(compile_hot_paths, "FOLDER", tmp_path)
+    monkeypatch.setattr(compile_hot_paths, "PACKAGES", {"tidelog": tmp_path})
     (tmp_path / "stale.so").touch()
     assert compile_hot_paths.main() == 0
     said = capsys.readouterr().out
-    assert "no C compiler found (no-such-compiler): the pure Python codec is used (slower)" in said
+    assert "no C compiler found (no-such-compiler): pure Python is used (slower)" in said
     assert "install gcc and python3-dev" in said
     assert list(tmp_path.iterdir()) == []
 
@@ -67,7 +67,7 @@ def test_without_a_compiler_the_wheel_is_pure(tmp_path: Path) -> None:
         [*command, str(ROOT)], capture_output=True, text=True, check=False, env=env
     )
     assert built.returncode == 0, built.stderr
-    assert "holds the pure Python codec" in built.stdout + built.stderr
+    assert "holds pure Python" in built.stdout + built.stderr
     (wheel,) = tmp_path.iterdir()
     assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()

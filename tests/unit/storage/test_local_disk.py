@@ -71,6 +71,20 @@ def test_failed_append_leaves_the_file_as_it_was(
     assert disk.read_bytes("log") == b"kept"
 
 
+def test_short_write_of_one_part_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = LocalDisk(tmp_path).open("log", create=True)
+    real = os.pwrite
+
+    def at_most_two_bytes(descriptor: int, content: bytes, position: int) -> int:
+        return real(descriptor, content[:2], position)
+
+    monkeypatch.setattr(os, "pwrite", at_most_two_bytes)
+    assert file.append([b"abcde"]) == 0
+    assert file.append([b"fgh"]) == 5
+    assert (file.size, file.read(0, 100)) == (8, b"abcdefgh")
+    file.close()
+
+
 def test_truncate_then_append(tmp_path: Path) -> None:
     file = LocalDisk(tmp_path).open("log", create=True)
     file.append([b"abcdef"])

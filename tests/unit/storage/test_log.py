@@ -11,15 +11,15 @@ from storage_kit.directories import NOW_MS, SMALL, append, open_directory, open_
 
 from tidelog.errors import MessageTooLarge, OffsetOutOfRange
 from tidelog.records.batch import with_log_append_time
-from tidelog_broker.storage import Appended, LogConfig, StorageConfig
+from tidelog_broker.storage import LogConfig, StorageConfig
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
 
 def test_offsets_follow_each_other_across_segments(tmp_path: Path) -> None:
     directory = open_directory(LocalDisk(tmp_path))
     log = open_log(directory)
-    assert append(log, b"a", b"b", b"c", epoch=4) == Appended(0, 2)
-    assert append(log, b"d", epoch=4) == Appended(3, 3)
+    assert append(log, b"a", b"b", b"c", epoch=4) == 0
+    assert append(log, b"d", epoch=4) == 3
     for number in range(40):
         append(log, b"v%d" % number, epoch=5)
     assert log.log_end == 44
@@ -91,7 +91,7 @@ def test_clean_stop_opens_nothing_and_forgets_nothing(tmp_path: Path) -> None:
     producers = log.body().producers
     assert producers is not None
     assert producers.summary() == expected
-    assert append(log, b"next", epoch=3) == Appended(30, 30)
+    assert append(log, b"next", epoch=3) == 30
     assert log.read(30, 1, end=31)[-5:-1] == b"next"
     directory.close()
 

@@ -21,7 +21,6 @@ from storage_kit.directories import (
 
 from tidelog.errors import LogCorrupt, StorageError, UnsupportedVersion
 from tidelog_broker.storage import (
-    Appended,
     DataDirectory,
     FlushPolicy,
     Log,
@@ -63,7 +62,7 @@ def test_a_torn_tail_is_dropped(tmp_path: Path) -> None:
     log = open_log(directory)
     assert (log.log_end, log.durable_end) == (30, 30)
     assert directory.durable_evidence_intact
-    assert append(log, b"next", producer=(7, 0, 30)) == Appended(30, 30)
+    assert append(log, b"next", producer=(7, 0, 30)) == 30
     assert len(read_all(log)) == 31
     directory.close()
 
@@ -98,7 +97,7 @@ def test_damage_below_the_journalled_end_is_refused_and_the_rest_served(
     log = open_log(directory)
     check_damaged(directory, log)
     assert "orders-0 is damaged on this disk: its offsets 4 to 4 can't be read" in caplog.text
-    assert append(log, b"v10", producer=(7, 0, 10)) == Appended(10, 10)
+    assert append(log, b"v10", producer=(7, 0, 10)) == 10
     directory.close()
 
     directory = open_directory(LocalDisk(tmp_path))
@@ -137,7 +136,7 @@ def test_a_tail_that_was_durable_and_is_gone_leaves_a_hole(tmp_path: Path) -> No
     log = open_log(directory)
     assert [(bad.start_offset, bad.end_offset) for bad in log.damaged_ranges] == [(7, 10)]
     # Offsets are never handed out twice.
-    assert append(log, b"after") == Appended(10, 10)
+    assert append(log, b"after") == 10
     assert headers(log.read(10, 100, end=11))[0].base_offset == 10
     with pytest.raises(LogCorrupt):
         log.read(8, 100, end=11)

@@ -37,6 +37,7 @@ from tidelog.errors import (
     UnsupportedCompression,
 )
 from tidelog.records.crc import crc32c
+from tidelog.records.loading import COMPILED
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -79,6 +80,8 @@ MAX_TIMESTAMP_POSITION: Final = 35
 #: The length counts what follows it: the rest of the header at least.
 _SMALLEST_LENGTH: Final = HEADER_BYTES - 12
 LARGEST_LENGTH: Final = 2**31 - 1
+#: So many bytes are copied in less time than two views of them are made.
+_COPIED_BYTES_MAX: Final = 4 << 10
 
 
 class BatchHeader:
@@ -101,20 +104,36 @@ class BatchHeader:
     )
 
     def __init__(self, buffer: Buffer, position: int) -> None:
+        if COMPILED and isinstance(buffer, bytes):
+            # Compiled, byte by byte is several times faster than making a tuple of numbers.
+            self.base_offset: i64 = _signed(buffer, position, 8)
+            self.batch_length: i64 = _signed(buffer, position + 8, 4)
+            self.leader_epoch: i64 = _signed(buffer, position + 12, 4)
+            self.magic: i64 = _signed(buffer, position + 16, 1)
+            self.crc: i64 = _signed(buffer, position + 17, 4) & 0xFFFF_FFFF
+            self.attributes: i64 = _signed(buffer, position + 21, 2)
+            self.last_offset_delta: i64 = _signed(buffer, position + 23, 4)
+            self.base_timestamp: i64 = _signed(buffer, position + 27, 8)
+            self.max_timestamp: i64 = _signed(buffer, position + 35, 8)
+            self.producer_id: i64 = _signed(buffer, position + 43, 8)
+            self.producer_epoch: i64 = _signed(buffer, position + 51, 2)
+            self.base_sequence: i64 = _signed(buffer, position + 53, 4)
+            self.record_count: i64 = _signed(buffer, position + 57, 4)
+            return
         fields = HEADER.unpack_from(buffer, position)
-        self.base_offset: i64 = fields[0]
-        self.batch_length: i64 = fields[1]
-        self.leader_epoch: i64 = fields[2]
-        self.magic: i64 = fields[3]
-        self.crc: i64 = fields[4]
-        self.attributes: i64 = fields[5]
-        self.last_offset_delta: i64 = fields[6]
-        self.base_timestamp: i64 = fields[7]
-        self.max_timestamp: i64 = fields[8]
-        self.producer_id: i64 = fields[9]
-        self.producer_epoch: i64 = fields[10]
-        self.base_sequence: i64 = fields[11]
-        self.record_count: i64 = fields[12]
+        self.base_offset = fields[0]
+        self.batch_length = fields[1]
+        self.leader_epoch = fields[2]
+        self.magic = fields[3]
+        self.crc = fields[4]
+        self.attributes = fields[5]
+        self.last_offset_delta = fields[6]
+        self.base_timestamp = fields[7]
+        self.max_timestamp = fields[8]
+        self.producer_id = fields[9]
+        self.producer_epoch = fields[10]
+        self.base_sequence = fields[11]
+        self.record_count = fields[12]
 
     def __repr__(self) -> str:
         return (
@@ -171,6 +190,16 @@ class BatchHeader:
     def has_producer(self) -> bool:
         """Whether an idempotent producer wrote the batch."""
         return self.producer_id >= 0
+
+
+def _signed(content: bytes, position: i64, size: i64) -> i64:
+    """The number in so many bytes."""
+    number: i64 = content[position]
+    if number > 127:
+        number -= 256
+    for place in range(position + 1, position + size):
+        number = number * 256 + content[place]
+    return number
 
 
 def buffer_bytes(buffer: Buffer) -> int:
@@ -233,8 +262,11 @@ def check_batch(
 
 
 def _check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    stop = position + header.size
-    checksum = crc32c(memoryview(buffer)[position + CHECKED_POSITION : stop])
+    start, stop = position + CHECKED_POSITION, position + header.size
+    if isinstance(buffer, bytes) and stop - start <= _COPIED_BYTES_MAX:
+        checksum = crc32c(buffer[start:stop])
+    else:
+        checksum = crc32c(memoryview(buffer)[start:stop])
     if checksum != header.crc:
         raise CorruptMessage(
             f"The batch at position {position} (base offset {header.base_offset}, {header.size} "
@@ -347,6 +379,12 @@ def offset_after(batches: bytes) -> int:
 def assigned_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     """The first 16 bytes of the batch as the log keeps it; the rest follows from byte 16 on."""
     return PREFIX.pack(base_offset, header.batch_length, leader_epoch)
+
+
+def placed(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
+    """A copy of a batch with what the broker assigns."""
+    epoch = leader_epoch.to_bytes(4, "big", signed=True)
+    return b"".join((base_offset.to_bytes(8, "big"), batch[8:12], epoch, batch[PREFIX_BYTES:]))
 
 
 def with_log_append_time(batch: Buffer, header: BatchHeader, timestamp_ms: int) -> bytes:

@@ -1,9 +1,9 @@
-"""Which twin of the codec this process uses: the compiled modules or their pure Python sources.
+"""Which twins this process uses: the compiled modules or their pure Python sources.
 
-Imported before every other module of this package. Both twins are the same source, so the choice
-changes the speed and nothing else. `TIDELOG_PURE=1` asks for the sources even where the compiled
-modules lie beside them: that is how the tests run both, and how a doubt about the compiler is
-settled.
+Imported before every module that may be compiled, also those of the broker. Both twins are the same
+source, so the choice changes the speed and nothing else. `TIDELOG_PURE=1` asks for the sources even
+where the compiled modules lie beside them: that is how the tests run both, and how a doubt about
+the compiler is settled.
 """
 
 from __future__ import annotations
@@ -22,22 +22,19 @@ if TYPE_CHECKING:
 PURE_VARIABLE: Final = "TIDELOG_PURE"
 
 
-#: The packages that hold compiled modules.
-HOT_PACKAGES: Final = ("tidelog.producer", "tidelog.records")
-
-
 class PureFinder:
-    """Finds the sources of these packages' modules before the import system finds their twins."""
+    """Finds the sources of our modules before the import system finds their compiled twins."""
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The source of a module of these packages; None leaves every other module alone."""
-        package, _, name = fullname.rpartition(".")
-        if package not in HOT_PACKAGES:
+        """The source of a module of ours; None leaves packages and every other module alone."""
+        if not fullname.startswith("tidelog") or not path:
             return None
-        source = Path(__file__).parent.parent / package.rpartition(".")[2] / f"{name}.py"
+        source = Path(path[0], f"{fullname.rpartition('.')[2]}.py")
+        if not source.exists():
+            return None
         loader = SourceFileLoader(fullname, str(source))
         return spec_from_file_location(fullname, source, loader=loader)
 

@@ -17,9 +17,8 @@ from tidelog.errors import (
     RequestTimedOut,
     TidelogError,
 )
-from tidelog.model import Offset, TopicId
-from tidelog.records.batch import buffer_bytes
 from tidelog.wire.v1 import common_pb2, produce_pb2
+from tidelog_broker.api.appending import append_all
 from tidelog_broker.partition.waiting import PendingProduce
 from tidelog_runtime.disk import Buffer
 from tidelog_runtime.wire_errors import to_wire
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 #: How long a produce waits for its commit when it doesn't say.
 PRODUCE_TIMEOUT_DEFAULT_MS: Final = 30_000
-#: What an answer under way takes for each partition beside the batch: a million tiny batches that
-#: wait for a stalled disk are no small thing.
-HELD_BYTES_A_PARTITION: Final = 1_024
 NO_REFUSALS: Final[Mapping[str, TidelogError]] = {}
 KNOWN_ACKS: Final = frozenset(common_pb2.Acks.values())
 
@@ -97,39 +93,21 @@ def append_batches(
     `batches` belong to the partitions one by one; `refusals` says of topics that could not be
     created why not.
     """
+
+    def refuse(ack: produce_pb2.PartitionAck, error: TidelogError) -> None:
+        ack.error.CopyFrom(to_wire(refusals.get(ack.topic, error)))
+        broker.add_leader_hint(ack.leader, ack.topic, ack.topic_id, ack.partition, error)
+
     answer = ProduceAnswer(request.correlation_id)
-    all_in_sync = request.acks == common_pb2.ACKS_ALL
-    now_ms = broker.clock.now_ms()
-    find, principal = broker.replicas.find, caller.principal
-    acks = answer.response.partitions
-    batch_bytes = 0
-    for index, (item, batch) in enumerate(zip(request.partitions, batches, strict=True)):
-        batch_bytes += buffer_bytes(batch)
-        topic, topic_id, number = item.topic, item.topic_id, item.partition
-        try:
-            partition = find(topic, TopicId(topic_id), number, principal)
-            if partition.has_readers:
-                answer.wakes_readers = True
-            known_epoch = item.leader_epoch if item.HasField("leader_epoch") else None
-            done = partition.append(batch, known_epoch, all_in_sync=all_in_sync, now_ms=now_ms)
-        except TidelogError as error:
-            ack = acks.add(topic=topic, topic_id=topic_id, partition=number)
-            ack.error.CopyFrom(to_wire(refusals.get(topic, error)))
-            broker.add_leader_hint(ack.leader, topic, topic_id, number, error)
-            continue
-        acks.add(
-            topic=topic,
-            topic_id=topic_id,
-            partition=number,
-            base_offset=done.base_offset,
-            append_time_ms=done.append_time_ms,
-            log_start_offset=partition.log.log_start,
-            duplicate=done.duplicate,
-        )
-        end = Offset(done.last_offset + 1)
-        if all_in_sync and end > partition.core.high_watermark:
-            partition.wait_for_commit(end, answer.pending, index)
-    answer.held_bytes = batch_bytes + HELD_BYTES_A_PARTITION * len(acks)
+    append_all(
+        broker.replicas,
+        request,
+        batches,
+        answer,
+        principal=caller.principal,
+        now_ms=broker.clock.now_ms(),
+        refuse=refuse,
+    )
     return answer
 
 

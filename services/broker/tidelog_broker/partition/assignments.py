@@ -56,6 +56,19 @@ def limits_of(config: TopicConfig) -> PartitionLimits:
     )
 
 
+class Settings:
+    """What a topic's configs mean for its partitions, which share it: one that takes a batch finds
+    it in the processor's cache when others have just looked.
+    """
+
+    __slots__ = ("limits", "log", "min_in_sync")
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.log = log_config(config)
+        self.limits = limits_of(config)
+        self.min_in_sync = config.min_insync_replicas
+
+
 class Assignments:
     """Keeps `Replicas` in step with the view."""
 
@@ -155,28 +168,29 @@ class Assignments:
             logger.error("a topic's configs can't be read: %s", error, extra=_about(topic))
             config = self._config.topic_config({})
         self._replicas.know_topic(topic.name, topic.topic_id, topic.partitions)
+        settings = Settings(config)
         for number, state in self.view.partitions(topic.topic_id):
             if self._broker_id in state.replicas:
-                self._take_up_partition(topic, number, state, config)
+                self._take_up_partition(topic, number, state, settings)
 
     def _take_up_partition(
-        self, topic: TopicState, number: int, state: PartitionState, config: TopicConfig
+        self, topic: TopicState, number: int, state: PartitionState, settings: Settings
     ) -> None:
         partition_id = PartitionId(topic.topic_id, number)
         partition = self._replicas.get(partition_id)
         if partition is None:
             try:
-                partition = self._open(topic, partition_id, config)
+                partition = self._open(topic, partition_id, settings)
             except TidelogError as error:
                 logger.error("a partition can't be opened: %s", error, extra=_about(topic, number))
                 self._replicas.add_failure(partition_id, error)
                 return
             self._replicas.add(partition)
         log = partition.log
-        log.config = log_config(config)
-        partition.limits = limits_of(config)
+        log.config = settings.log
+        partition.limits = settings.limits
         # A topic can't need more replicas than it has.
-        partition.core.set_min_in_sync(min(config.min_insync_replicas, len(state.replicas)))
+        partition.core.set_min_in_sync(min(settings.min_in_sync, len(state.replicas)))
         if log.fault is not None:
             return
         partition.core.apply_leadership(
@@ -187,16 +201,16 @@ class Assignments:
         )
         partition.on_durable(Offset(log.acknowledgeable_end))
 
-    def _open(self, topic: TopicState, partition_id: PartitionId, config: TopicConfig) -> Partition:
+    def _open(self, topic: TopicState, partition_id: PartitionId, settings: Settings) -> Partition:
         assert self._directory is not None, "begin() comes first"
         assert self._dirty_logs is not None
         log = self._directory.open_partition(
-            partition_id, topic.name, log_config(config), now_ms=self._clock.now_ms()
+            partition_id, topic.name, settings.log, now_ms=self._clock.now_ms()
         )
         core = PartitionCore(
             f"{topic.name}-{partition_id.partition}", self._broker_id, Offset(log.high_watermark)
         )
-        return Partition(log, core, limits_of(config), self._dirty_logs)
+        return Partition(log, core, settings.limits, self._dirty_logs)
 
     def _delete(self, topic_id: TopicId) -> None:
         assert self._directory is not None

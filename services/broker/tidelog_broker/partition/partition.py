@@ -7,8 +7,7 @@ stamped and written before anybody else sees the partition. Nothing is done per 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from tidelog.errors import (
     InvalidTimestamp,
@@ -47,32 +46,48 @@ class DirtyLogs(Protocol):
         """The log has bytes that no sync has covered."""
 
 
-@dataclass(slots=True)
 class PartitionLimits:
     """What the topic's configs allow in a batch."""
 
-    max_message_bytes: int
-    log_append_time: bool = False
-    timestamp_after_max_ms: int = 2**63 - 1
+    __slots__ = ("log_append_time", "max_message_bytes", "timestamp_after_max_ms")
+
+    def __init__(
+        self,
+        max_message_bytes: int,
+        *,
+        log_append_time: bool = False,
+        timestamp_after_max_ms: int = 2**63 - 1,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.log_append_time = log_append_time
+        self.timestamp_after_max_ms = timestamp_after_max_ms
 
 
-@dataclass(slots=True)
 class PartitionCounters:
     """Plain integers, added up on the hot path and read when metrics are scraped."""
 
-    records_in: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    duplicates: int = 0
+    __slots__ = ("bytes_in", "bytes_out", "duplicates", "records_in")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.duplicates = 0
 
 
-class Done(NamedTuple):
+class Done:
     """Where a batch stands in the log, now or since it was sent before."""
 
-    base_offset: int
-    last_offset: int
-    append_time_ms: int
-    duplicate: bool
+    __slots__ = ("append_time_ms", "base_offset", "duplicate", "end_offset")
+
+    def __init__(
+        self, base_offset: int, end_offset: int, append_time_ms: int, duplicate: bool
+    ) -> None:
+        self.base_offset = base_offset
+        #: Behind its last record: once that much is committed, all of it is.
+        self.end_offset = end_offset
+        self.append_time_ms = append_time_ms
+        self.duplicate = duplicate
 
 
 class Partition:
@@ -105,8 +120,9 @@ class Partition:
         self.internal = self.topic.startswith("__")
         self.counters = PartitionCounters()
         self.deleted = False
-        self._commits = CommitQueue()
-        self._readers: dict[Reader, None] = {}
+        #: None while nobody waits: an append then looks at nothing more.
+        self._commits: CommitQueue | None = None
+        self._readers: dict[Reader, None] | None = None
         self._dirty_logs = dirty_logs
 
     # ------------------------------------------------------------------ producing
@@ -127,8 +143,10 @@ class Partition:
         if size > limits.max_message_bytes or header.attributes & TRANSACTIONAL_BIT:
             self._refuse_batch(header)
         stamps = limits.log_append_time
-        if not stamps and header.max_timestamp > now_ms + limits.timestamp_after_max_ms:
-            self._refuse_timestamp(header, now_ms)
+        # An `int`: the limit may be any number, the header's have 64 bits where this is compiled.
+        ahead_ms: int = header.max_timestamp - now_ms
+        if not stamps and ahead_ms > limits.timestamp_after_max_ms:
+            self._refuse_timestamp(ahead_ms)
         if all_in_sync and not core.alone:
             core.check_enough_in_sync()
         if header.producer_id >= 0:
@@ -136,18 +154,20 @@ class Partition:
             if isinstance(known, Duplicate):
                 self.counters.duplicates += 1
                 append_time_ms = known.append_timestamp if stamps else NO_TIMESTAMP
-                return Done(known.base_offset, known.last_offset, append_time_ms, True)
+                return Done(known.base_offset, known.last_offset + 1, append_time_ms, True)
         new_header = with_log_append_time(batch, header, now_ms) if stamps else None
-        base_offset, last_offset = log.append(
+        base_offset = log.append(
             batch, header, leader_epoch=core.leader_epoch, now_ms=now_ms, new_header=new_header
         )
+        end_offset = log.log_end
         counters = self.counters
         counters.records_in += header.record_count
         counters.bytes_in += size
-        self._dirty_logs.mark_dirty(log)
+        if log.wants_sync:
+            self._dirty_logs.mark_dirty(log)
         if log.is_acknowledged_unsynced:
-            self.on_durable(Offset(last_offset + 1))
-        return Done(base_offset, last_offset, now_ms if stamps else NO_TIMESTAMP, False)
+            self.on_durable(Offset(end_offset))
+        return Done(base_offset, end_offset, now_ms if stamps else NO_TIMESTAMP, False)
 
     def _refuse_batch(self, header: BatchHeader) -> NoReturn:
         limits = self.limits
@@ -163,15 +183,17 @@ class Partition:
             hint="Use an idempotent producer without a transactional id",
         )
 
-    def _refuse_timestamp(self, header: BatchHeader, now_ms: int) -> NoReturn:
+    def _refuse_timestamp(self, ahead_ms: int) -> NoReturn:
         raise InvalidTimestamp(
-            f"A record for {self.core.name} is stamped {header.max_timestamp - now_ms} ms"
+            f"A record for {self.core.name} is stamped {ahead_ms} ms"
             f" ahead of the broker's clock; message.timestamp.after.max.ms allows"
             f" {self.limits.timestamp_after_max_ms}"
         )
 
     def wait_for_commit(self, end: Offset, pending: PendingProduce, index: int) -> None:
         """Parks a produce until everything below `end`, above the watermark, is committed."""
+        if self._commits is None:
+            self._commits = CommitQueue()
         self._commits.wait(end, pending, index)
 
     def on_durable(self, end: Offset) -> None:
@@ -180,15 +202,14 @@ class Partition:
         if core.record_durable(core.broker_id, end):
             self.log.high_watermark = core.high_watermark
             # Readers first: the record is under way to them before its producer is answered.
-            if self._readers:
-                self._wake_readers()
-            if self._commits:
+            self._wake_readers()
+            if self._commits is not None:
                 self._commits.release(core.high_watermark)
 
     @property
     def has_readers(self) -> bool:
         """Whether somebody waits at the high watermark."""
-        return bool(self._readers)
+        return self._readers is not None
 
     # ------------------------------------------------------------------ reading
 
@@ -237,15 +258,20 @@ class Partition:
 
     def call_on_commit(self, reader: Reader) -> None:
         """Calls `reader` once, when the high watermark moves next."""
+        if self._readers is None:
+            self._readers = {}
         self._readers[reader] = None
 
     def forget_reader(self, reader: Reader) -> None:
         """The reader no longer wants to be called."""
-        self._readers.pop(reader, None)
+        readers = self._readers
+        if readers is not None:
+            readers.pop(reader, None)
+            self._readers = readers or None
 
     def _wake_readers(self) -> None:
-        readers, self._readers = self._readers, {}
-        for reader in readers:
+        readers, self._readers = self._readers, None
+        for reader in readers or ():
             reader.on_commit()
 
     # ------------------------------------------------------------------ ending
@@ -253,7 +279,8 @@ class Partition:
     def fail(self, failure: TidelogError) -> None:
         """Gives up leading; what waits learns that its outcome is unknown, readers look again."""
         self.core.resign()
-        self._commits.fail_all(failure)
+        if self._commits is not None:
+            self._commits.fail_all(failure)
         self._wake_readers()
 
     def delete(self) -> None:

@@ -28,7 +28,7 @@ class Replicas:
     """Every partition this broker holds a replica of."""
 
     def __init__(self) -> None:
-        self._by_name: dict[tuple[str, int], Partition] = {}
+        self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         #: Partition counts of every topic of the cluster, also of those other brokers hold.
         self._known_topics: dict[str, int] = {}
@@ -49,7 +49,7 @@ class Replicas:
 
     def add(self, partition: Partition) -> None:
         """From now on requests find it."""
-        self._by_name[partition.topic, partition.number] = partition
+        self._by_name.setdefault(partition.topic, {})[partition.number] = partition
         self._by_id[partition.topic_id, partition.number] = partition
         self._failures.pop((partition.topic_id, partition.number), None)
 
@@ -71,8 +71,11 @@ class Replicas:
     def remove(self, partition: Partition) -> None:
         """Requests don't find it any more."""
         self._by_id.pop((partition.topic_id, partition.number), None)
-        if self._by_name.get((partition.topic, partition.number)) is partition:
-            del self._by_name[partition.topic, partition.number]
+        named = self._by_name.get(partition.topic, {})
+        if named.get(partition.number) is partition:
+            del named[partition.number]
+            if not named:
+                del self._by_name[partition.topic]
 
     def know_topic(self, topic: str, topic_id: TopicId, partitions: int) -> None:
         """The cluster has this topic."""
@@ -96,7 +99,8 @@ class Replicas:
         if topic_id:
             partition = self._by_id.get((topic_id, number))
         else:
-            partition = self._by_name.get((topic, number))
+            named = self._by_name.get(topic)
+            partition = None if named is None else named.get(number)
         if partition is None:
             raise self._why_missing(topic, topic_id, number)
         if partition.internal and not principal.is_internal:
@@ -147,4 +151,4 @@ class Replicas:
         return NotLeader(f"This broker holds no replica of {topic}-{number}")
 
     def _visible_names(self) -> Iterable[str]:
-        return (name for name in self._known_topics if not name.startswith("__"))
+        return [name for name in self._known_topics if not name.startswith("__")]

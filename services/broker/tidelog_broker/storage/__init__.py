@@ -3,12 +3,11 @@
 from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
 from tidelog_broker.storage.data_directory import DataDirectory, RecoveryProgress
 from tidelog_broker.storage.group_commit import GroupCommit
-from tidelog_broker.storage.log import Appended, Log
+from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_times import TimestampOffset
 from tidelog_broker.storage.producer_state import Duplicate, Fresh
 
 __all__ = [
-    "Appended",
     "DataDirectory",
     "Duplicate",
     "FlushPolicy",

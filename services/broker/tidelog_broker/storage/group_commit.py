@@ -69,7 +69,7 @@ class GroupCommit:
 
         Under the other policies what was appended counts at once, and whoever appends knows that.
         """
-        if self._policy is FlushPolicy.OS and not log.has_closed_unsynced:
+        if not log.wants_sync:
             return
         self._dirty[log] = None
         self._wakeup.set()

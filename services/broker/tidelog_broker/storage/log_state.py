@@ -58,6 +58,7 @@ class LogState:
         "_bytes_until_snapshot",
         "_clean_state",
         "_generation",
+        "_is_synced_by_rounds",
         "_space",
         "_unsynced",
         "_unsynced_directories",
@@ -103,6 +104,7 @@ class LogState:
         self.latest_epoch = -1
         #: Whether an append may be acknowledged before any sync: only `commit` waits for one.
         self.is_acknowledged_unsynced = volume.config.flush_policy is not FlushPolicy.COMMIT
+        self._is_synced_by_rounds = volume.config.flush_policy is not FlushPolicy.OS
         #: Why the log takes no more writes; None while all is well.
         self.fault: str | None = None
         #: False when recovery missed something that was known to be durable.
@@ -268,9 +270,12 @@ class LogState:
         return bool(self._unsynced or self._unsynced_directories)
 
     @property
-    def has_closed_unsynced(self) -> bool:
-        """Whether a segment that takes no more appends is not durable yet."""
-        return len(self._unsynced) > 1
+    def wants_sync(self) -> bool:
+        """Whether what was appended is to be synced by a round of the group commit.
+
+        Under `os` the active segment is left to the operating system.
+        """
+        return self._is_synced_by_rounds or len(self._unsynced) > 1
 
     def begin_sync(self, *, closed_segments_only: bool = False) -> SyncTicket:
         """What must be synced so that the log is durable up to its present end.

@@ -117,8 +117,8 @@ class Segment:
             self._size = self.file().size
         return self._size
 
-    def append(self, parts: Sequence[Buffer]) -> int:
-        """Write one batch; the position where it begins."""
+    def append(self, parts: Sequence[Buffer], size: int) -> int:
+        """Write one batch of `size` bytes; the position where it begins."""
         slot = self._open_file
         if slot is None or slot.file is None:
             slot = self.slot()
@@ -126,7 +126,7 @@ class Segment:
         file = slot.file
         assert file is not None
         position = file.append(parts)
-        self._size = file.size
+        self._size = position + size
         return position
 
     def cut(self, position: int) -> None:

@@ -1,113 +1,18 @@
 """The Disk port on the files of the operating system.
 
-The composition root gives one to each data directory. Appends are positional vectored writes: no
-part is copied or joined, and a failed append leaves the file as it was. Descriptors close on exec
-and nothing is buffered in the process.
+The composition root gives one to each data directory. Its files are `local_file.LocalFile`.
+Descriptors close on exec and nothing is buffered in the process.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
-from typing import Final
 
-from tidelog_runtime.disk import AlreadyLocked, Buffer
-
-#: The kernel takes at most this many parts in one vectored write.
-_PARTS_MAX: Final = 1024
-
-
-class LocalFile:
-    """One open file. `size` is kept here, so that an append needs a single system call."""
-
-    __slots__ = ("_descriptor", "size")
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
-
-    def append(self, parts: Sequence[Buffer]) -> int:
-        """Write all parts at the end, or nothing."""
-        position = self.size
-        expected = 0
-        for part in parts:
-            expected += len(part)
-        try:
-            written = os.pwritev(self._descriptor, parts[:_PARTS_MAX], position)
-            if written != expected:
-                self._write_rest(parts, position, written, expected)
-        except OSError:
-            self._cut_back(position)
-            raise
-        self.size = position + expected
-        return position
-
-    def _write_rest(
-        self, parts: Sequence[Buffer], position: int, written: int, expected: int
-    ) -> None:
-        """A short write is legal; the next one either continues or says what is wrong."""
-        while written < expected:
-            rest = _after(parts, written)
-            count = os.pwritev(self._descriptor, rest[:_PARTS_MAX], position + written)
-            if count == 0:
-                raise OSError(errno.EIO, "the file took no more bytes and gave no reason")
-            written += count
-
-    def _cut_back(self, position: int) -> None:
-        # The error that brought us here tells more than a second one would.
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, position)
-
-    def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes from `position`."""
-        content = os.pread(self._descriptor, length, position)
-        if len(content) == length or position + len(content) >= self.size:
-            return content
-        pieces = [content]
-        read = len(content)
-        while read < length:
-            piece = os.pread(self._descriptor, length - read, position + read)
-            if not piece:
-                break
-            pieces.append(piece)
-            read += len(piece)
-        return b"".join(pieces)
-
-    def truncate(self, size: int) -> None:
-        """Cut to `size` bytes."""
-        os.ftruncate(self._descriptor, size)
-        self.size = size
-
-    def sync(self) -> None:
-        """Make what was written so far durable."""
-        os.fdatasync(self._descriptor)
-
-    def forget_cache(self, position: int) -> None:
-        """Have the kernel drop the clean pages from there on."""
-        os.posix_fadvise(self._descriptor, position, 0, os.POSIX_FADV_DONTNEED)
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _after(parts: Sequence[Buffer], skipped: int) -> list[Buffer]:
-    """The parts without their first `skipped` bytes, still without copying any."""
-    rest: list[Buffer] = []
-    for part in parts:
-        if skipped >= len(part):
-            skipped -= len(part)
-            continue
-        rest.append(memoryview(part)[skipped:])
-        skipped = 0
-    return rest
+from tidelog_runtime.adapters.local_file import LocalFile
+from tidelog_runtime.disk import AlreadyLocked
 
 
 class LocalLock:
