@@ -8,7 +8,7 @@ a two-dimensional array; any others as a `binary_view` array over the buffer, wh
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,37 @@ _INLINE_BYTES: Final = 12
 _RECORDS_A_STRIDE: Final = 64
 
 
+class Span(NamedTuple):
+    """Where payloads of one size lie: as far behind each of these places."""
+
+    places: range
+    distance: int
+
+
+def span_column(data: bytes, spans: list[Span], size: int) -> Any:
+    """The payloads of one size in all of these spans; a negative size makes them null.
+
+    Raises `MessageTooLarge` as `binary_column` does.
+    """
+    count = sum(len(span.places) for span in spans)
+    if size < 0:
+        return pa.nulls(count, pa.binary())
+    _check_size(data)
+    # Arrow keeps freed memory; NumPy would fault it in anew.
+    room = pa.allocate_buffer(count * size)
+    payload = np.ndarray((count, size), np.uint8, room)
+    first = 0
+    for places, distance in spans:
+        last = first + len(places)
+        # (`as_strided` says the same and takes longer than the copy.)
+        payload[first:last] = np.ndarray(
+            (last - first, size), np.uint8, data, places.start + distance, (places.step, 1)
+        )
+        first = last
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), room])
+
+
 def binary_column(data: bytes, octets: Bytes, start: Numbers, length: Numbers) -> Any:
     """The spans `length` bytes long from `start` on; a negative length is a null.
 
@@ -34,17 +65,21 @@ def binary_column(data: bytes, octets: Bytes, start: Numbers, length: Numbers) -
     shortest, longest = (int(length.min()), int(length.max())) if count else (-1, -1)
     if longest < 0:
         return pa.nulls(count, pa.binary())
-    if len(data) > _LARGEST_BYTES:
-        raise MessageTooLarge(
-            f"{len(data)} bytes of records do not fit into one Arrow column of 2 GiB",
-            hint="Decode fewer batches at a time",
-        )
+    _check_size(data)
     if shortest == longest:
         regular = _regular_column(data, start, longest)
         if regular is not None:
             return regular
     is_null = length < 0
     return _view_column(data, octets, start, np.where(is_null, 0, length), is_null)
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > _LARGEST_BYTES:
+        raise MessageTooLarge(
+            f"{len(data)} bytes of records do not fit into one Arrow column of 2 GiB",
+            hint="Decode fewer batches at a time",
+        )
 
 
 def _regular_column(data: bytes, start: Numbers, size: int) -> Any | None:
@@ -54,18 +89,13 @@ def _regular_column(data: bytes, start: Numbers, size: int) -> Any | None:
     changes = np.flatnonzero(distance[1:] != distance[:-1])
     if len(changes) > count // _RECORDS_A_STRIDE:
         return None
-    # Arrow keeps freed memory; NumPy would fault it in anew.
-    room = pa.allocate_buffer(count * size)
-    payload = np.ndarray((count, size), np.uint8, room)
     cuts = [0, *(int(change) + 1 for change in changes), count]
+    spans = []
     for first, last in pairwise(cuts):
-        step = int(distance[first]) if last - first > 1 else size
-        # (`as_strided` says the same and takes longer than the copy.)
-        payload[first:last] = np.ndarray(
-            (last - first, size), np.uint8, data, int(start[first]), (step, 1)
-        )
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), room])
+        step = int(distance[first]) if last - first > 1 else max(size, 1)
+        begin = int(start[first])
+        spans.append(Span(range(begin, begin + (last - first) * step, step), 0))
+    return span_column(data, spans, size)
 
 
 def _view_column(

@@ -32,6 +32,7 @@ from tidelog.records.column_numbers import (
     read_scattered,
 )
 from tidelog.records.decoder import read_headers
+from tidelog.records.regular_block import RegularBlock, regular_block
 from tidelog.records.source import BatchBody, BatchSource
 
 #: Runs shorter than this are walked record by record, that many at a time.
@@ -41,17 +42,21 @@ _WALKED_AT_ONCE: Final = 256
 _LONG_RUN: Final = 512
 _FEW_PIECES: Final = 2
 
+#: What a block of regular records can give.
+_REGULAR: Final = frozenset(("key", "value", "offset", "timestamp"))
+
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 HEADERS_TYPE: Final = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 )
+TIMESTAMP_TYPE: Final = pa.timestamp("us", "UTC")
 SCHEMA: Final = pa.schema(
     [
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("timestamp", TIMESTAMP_TYPE, nullable=False),
         pa.field("timestamp_type", pa.int32(), nullable=False),
         pa.field("headers", HEADERS_TYPE, nullable=False),
     ]
@@ -63,8 +68,8 @@ class Block:
 
     __slots__ = ("append_time", "data", "numbers", "octets")
 
-    def __init__(self, bodies: list[BatchBody]) -> None:
-        self.data, starts = _in_one_buffer(bodies)
+    def __init__(self, bodies: list[BatchBody], data: bytes, starts: list[range | Numbers]) -> None:
+        self.data = data
         self.octets: Bytes = np.frombuffer(self.data, np.uint8)
         self.numbers = joined([self._read(piece) for piece in starts])
         self.append_time: npt.NDArray[np.bool_] | None = None
@@ -111,23 +116,34 @@ class Block:
         if self.append_time is not None:
             self.append_time = self.append_time[wanted]
 
-    def column(self, name: str) -> Any:
-        """One column of `SCHEMA` as an Arrow array."""
+    def key(self) -> Any:
+        """The column of keys."""
         numbers = self.numbers
-        if name == "key":
-            return binary_column(self.data, self.octets, numbers.key_start, numbers.key_bytes)
-        if name == "value":
-            return binary_column(self.data, self.octets, numbers.value_start, numbers.value_bytes)
-        if name == "offset":
-            return pa.array(numbers.offset)
-        if name == "timestamp":
-            return _timestamps(numbers.timestamp)
-        if name == "timestamp_type":
-            stamped = (
-                np.zeros(len(numbers.offset)) if self.append_time is None else self.append_time
-            )
-            return pa.array(stamped.astype(np.int32))
-        return _headers(self.data, numbers.header_start, numbers.stop)
+        return binary_column(self.data, self.octets, numbers.key_start, numbers.key_bytes)
+
+    def value(self) -> Any:
+        """The column of values."""
+        numbers = self.numbers
+        return binary_column(self.data, self.octets, numbers.value_start, numbers.value_bytes)
+
+    def offset(self) -> Any:
+        """The column of offsets."""
+        return pa.array(self.numbers.offset)
+
+    def milliseconds(self) -> Numbers:
+        """The timestamps."""
+        return self.numbers.timestamp
+
+    def timestamp_type(self) -> Any:
+        """The column that says whose clock a timestamp is of."""
+        stamped = (
+            np.zeros(len(self.numbers.offset)) if self.append_time is None else self.append_time
+        )
+        return pa.array(stamped.astype(np.int32))
+
+    def headers(self) -> Any:
+        """The column of headers."""
+        return _headers(self.data, self.numbers.header_start, self.numbers.stop)
 
 
 def decode_bodies(
@@ -138,16 +154,29 @@ def decode_bodies(
         return pa.RecordBatch.from_pylist([], schema=_schema(names))
     first, last = bodies[0].header, bodies[-1].header
     try:
-        block = Block(bodies)
-        if first.base_offset < source.start_offset or last.last_offset >= end_offset:
-            block.keep(source.start_offset, end_offset)
-        arrays = [block.column(name) for name in names]
+        data, starts = _in_one_buffer(bodies)
+        is_cut = first.base_offset < source.start_offset or last.last_offset >= end_offset
+        regular = None
+        if len(bodies) == 1 and not is_cut and _REGULAR.issuperset(names):
+            regular = regular_block(bodies[0], starts)
+        if regular is None:
+            block = Block(bodies, data, starts)
+            if is_cut:
+                block.keep(source.start_offset, end_offset)
+        arrays = [_column(regular or block, name) for name in names]
     except (IndexError, UnicodeDecodeError, CorruptMessage) as error:
         if len(bodies) > 1:
             for body in bodies:
                 decode_bodies(source, [body], names, end_offset)
         raise source.corrupt(first, f"a record in it is malformed ({error})") from error
     return pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
+
+
+def _column(block: Block | RegularBlock, name: str) -> Any:
+    """One column of `SCHEMA` as an Arrow array."""
+    if name == "timestamp":
+        return _timestamps(block.milliseconds())
+    return getattr(block, name)()
 
 
 @cache
@@ -211,7 +240,8 @@ def _timestamps(milliseconds: Numbers) -> Any:
     lowest, highest = milliseconds.min(initial=0), milliseconds.max(initial=0)
     if max(-int(lowest), int(highest)) > _LARGEST_TIMESTAMP_MS:
         raise CorruptMessage("a timestamp lies beyond what microseconds can say")
-    return pa.array(milliseconds * 1000).view(SCHEMA.field("timestamp").type)
+    microseconds = pa.py_buffer(milliseconds * 1000)
+    return pa.Array.from_buffers(TIMESTAMP_TYPE, len(milliseconds), [None, microseconds])
 
 
 def _headers(data: bytes, position: Numbers, stop: Numbers) -> Any:

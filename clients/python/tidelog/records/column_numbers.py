@@ -80,11 +80,11 @@ def read_run(data: bytes, run: range) -> RecordNumbers | None:
     None where a varint or a payload is longer in one record than in another, or has headers.
     """
     _, position = read_varint(data, run.start)
-    timestamps = _equally_wide(data, run, position - run.start + 1)
+    timestamps = equally_wide(data, run, position - run.start + 1)
     if timestamps is None:
         return None
     timestamp, place = timestamps
-    offsets = _equally_wide(data, run, place)
+    offsets = equally_wide(data, run, place)
     if offsets is None:
         return None
     offset, place = offsets
@@ -130,7 +130,7 @@ def varints(octets: Bytes, position: Numbers) -> tuple[Numbers, Numbers]:
     return (number >> 1) ^ -(number & 1), position
 
 
-def _equally_wide(data: bytes, run: range, place: int) -> tuple[Numbers, int] | None:
+def equally_wide(data: bytes, run: range, place: int) -> tuple[Numbers, int] | None:
     """The varints at one place of each record, where all take one byte or all take two."""
     first = column(data, run, place)
     octets = np.frombuffer(first, np.uint8)

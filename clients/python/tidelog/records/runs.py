@@ -89,7 +89,7 @@ def _append_run(records: list[Record], body: BatchBody, run: range) -> bool:
     if (
         not body.previous_delta < first_delta <= last_delta <= header.last_offset_delta
         or offset < body.wanted_offset
-        or not _counts_on(data, run, place, first_delta)
+        or not counts_on(data, run, place, first_delta)
     ):
         return False
     layout = equal_lengths(data, run, after - run.start)
@@ -142,7 +142,7 @@ def _payloads(data: bytes, run: range, place: int, size: int) -> Iterable[bytes 
     return [data[at : at + size] for at in range(run.start + place, run.stop, run.step)]
 
 
-def _counts_on(data: bytes, run: range, place: int, first: int) -> bool:
+def counts_on(data: bytes, run: range, place: int, first: int) -> bool:
     """Whether the varints at one place of each record are `first`, `first` + 1 and so on."""
     count = len(run)
     end = first + count

@@ -1,0 +1,121 @@
+"""Batches of records of one layout, which are read by their runs: the same as the general way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+
+from support.record_twins import TWINS, WHY_NOT_COMPILED, Twin, has_compiled, twin
+from tidelog.errors import CorruptMessage
+
+pa = pytest.importorskip("pyarrow")
+
+NOW: Final = 1_700_000_000_000
+COLUMNS: Final = ("key", "value", "offset", "timestamp")
+
+
+@pytest.fixture(params=TWINS)
+def codec(request: pytest.FixtureRequest) -> Iterator[Twin]:
+    """Each twin in turn."""
+    if request.param == "compiled" and not has_compiled():
+        pytest.skip(WHY_NOT_COMPILED)
+    with twin(request.param).in_place() as chosen:
+        yield chosen
+
+
+def batch_of(
+    codec: Twin, count: int, *, step_ms: int = 0, keys: Sequence[bytes | None] = (None,)
+) -> bytes:
+    """Records of one layout, as far as the growing numbers of these let them be."""
+    builder = codec.builder.BatchBuilder(1 << 22)
+    for number in range(count):
+        key, value = keys[number % len(keys)], b"%08d" % number
+        assert builder.append(value, key, (), NOW + number * step_ms)
+    built: bytes = builder.build()
+    return built
+
+
+def outcome(codec: Twin, batch: bytes, **options: Any) -> object:
+    """The columns, or that the batch is malformed."""
+    try:
+        found = codec.columns.decode_columns(batch, columns=COLUMNS, check_crc=False, **options)
+    except CorruptMessage:
+        return None
+    found.validate(full=True)
+    return found.to_pydict()
+
+
+def assert_both_ways_agree(codec: Twin, batch: bytes, **options: Any) -> object:
+    with mock.patch.object(codec.column_decoder, "regular_block", return_value=None):
+        general = outcome(codec, batch, **options)
+    assert outcome(codec, batch, **options) == general
+    return general
+
+
+def is_regular(codec: Twin, batch: bytes) -> bool:
+    """Whether the batch is read by its runs."""
+    source = codec.source.BatchSource("t", 0, start_offset=0, limit_bytes=1, check_crc=False)
+    body = source.body(batch, 0, source.header(batch, 0))
+    _, starts = codec.column_decoder._in_one_buffer([body])
+    return codec.column_decoder.regular_block(body, starts) is not None
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 300, 8_191, 8_192, 8_200, 9_000])
+@pytest.mark.parametrize("step_ms", [0, 1])
+@pytest.mark.parametrize("keys", [(None,), (b"key",), (b"one", b"two")])
+def test_regular_batches(
+    codec: Twin, count: int, step_ms: int, keys: Sequence[bytes | None]
+) -> None:
+    batch = batch_of(codec, count, step_ms=step_ms, keys=keys)
+    # A time that takes three bytes and is not the same everywhere is left to the general way.
+    assert is_regular(codec, batch) == (not step_ms or count <= 8_192)
+    rows = assert_both_ways_agree(codec, batch)
+    assert isinstance(rows, dict)
+    assert rows["value"] == [b"%08d" % number for number in range(count)]
+    assert_both_ways_agree(codec, batch, start_offset=count // 3, end_offset=count - 1)
+
+
+@pytest.mark.parametrize("keys", [(None, b"key"), (b"short", b"longer"), (b"", None)])
+def test_other_batches(codec: Twin, keys: Sequence[bytes | None]) -> None:
+    batch = batch_of(codec, 500, keys=keys)
+    assert not is_regular(codec, batch)
+    assert assert_both_ways_agree(codec, batch) is not None
+
+
+def test_the_brokers_time(codec: Twin) -> None:
+    batch = batch_of(codec, 200, step_ms=1)
+    header = codec.batch.read_header(batch)
+    stamped = codec.batch.with_log_append_time(batch, header, NOW + 500) + batch[61:]
+    assert is_regular(codec, stamped)
+    assert assert_both_ways_agree(codec, stamped) is not None
+
+
+def test_whatever_byte_is_wrong(codec: Twin) -> None:
+    batch = batch_of(codec, 70, step_ms=1, keys=(b"k",))
+    assert is_regular(codec, batch)
+    for position in range(61, len(batch)):
+        for wrong in (1, 64, 128):
+            broken = bytearray(batch)
+            broken[position] ^= wrong
+            assert_both_ways_agree(codec, bytes(broken))
+
+
+def test_offsets_with_gaps_before_between_and_behind(codec: Twin) -> None:
+    batch = bytearray(batch_of(codec, 40))
+    batch[23:27] = (45).to_bytes(4, "big")
+    assert not is_regular(codec, bytes(batch))
+    assert assert_both_ways_agree(codec, bytes(batch)) is not None
+
+
+def test_runs_of_different_layouts(codec: Twin) -> None:
+    builder = codec.builder.BatchBuilder(1 << 22)
+    for number in range(128):
+        assert builder.append(b"value" if number < 64 else b"longer value", None, (), NOW)
+    batch = builder.build()
+    assert not is_regular(codec, batch)
+    rows = assert_both_ways_agree(codec, batch)
+    assert isinstance(rows, dict)
+    assert rows["value"] == [b"value"] * 64 + [b"longer value"] * 64
