@@ -183,3 +183,40 @@ def test_both_twins_read_mutated_batches_alike(random_source: random.Random) -> 
         assert outcome(lambda b: read(pure, b), batch) == outcome(
             lambda b: read(compiled, b), batch
         )
+
+
+#: Records of few kinds, so that many follow one of their own kind; by `append` or `extend`.
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "extend", "build"]),
+        st.lists(st.sampled_from([b"", b"a", b"b", b"cc", None, b"x" * 70]), max_size=70),
+        st.sampled_from([0, 1]),
+        st.sampled_from([None, None, b"k"]),
+        st.sampled_from([(), (), (("h", b"v"),)]),
+    ),
+    max_size=8,
+)
+
+
+@given(steps=STEPS, limit_bytes=st.sampled_from([62, 300, 1 << 20]))
+def test_records_alike_come_back(codec: Twin, steps: list[Any], limit_bytes: int) -> None:
+    builder = codec.builder.BatchBuilder(limit_bytes)
+    written: list[Any] = []
+    for call, values, timestamp, key, headers in steps:
+        if call == "extend":
+            added = builder.extend(values, timestamp)
+            written += [(value, None, (), timestamp) for value in values[:added]]
+        elif call == "append":
+            for value in values:
+                if builder.append(value, key, headers, timestamp):
+                    written.append((value, key, headers, timestamp))
+        elif written:
+            builder.build()
+        assert builder.count == len(written)
+    if written:
+        batch = builder.build()
+        assert len(batch) == builder.size
+        assert builder.size <= limit_bytes or len(written) == 1
+        records = codec.decoder.decode_records(batch, "t", 0)
+        assert [(r.value, r.key, r.headers, r.timestamp) for r in records] == written
+        assert [r.offset for r in records] == list(range(len(written)))

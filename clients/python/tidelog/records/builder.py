@@ -5,7 +5,9 @@ it is full or its time has come. Invariant: `size` is what `build` returns witho
 the byte, and a record is either wholly in the batch or not at all. Compiled by mypyc.
 
 A record is kept as pieces (its numbers from tables, its key and value as they came), joined once
-a batch: each payload is copied when it must be, and no number is formatted twice.
+a batch: each payload is copied when it must be, and no number is formatted twice. Each piece has
+its price, so where records follow each other that differ in number and value alone, all that is the
+same before the number is one piece, with the end of the record before.
 """
 
 from __future__ import annotations
@@ -51,10 +53,37 @@ class BatchBuilder:
     The first record always fits: whether it is too large is for the topic to say.
     """
 
-    __slots__ = ("_pieces", "base_timestamp", "count", "limit_bytes", "max_timestamp", "size")
+    __slots__ = (
+        "_beginning",
+        "_head",
+        "_number_bytes",
+        "_pieces",
+        "_record_bytes",
+        "_tail",
+        "_timestamp_delta",
+        "_timestamp_ms",
+        "_value_bytes",
+        "base_timestamp",
+        "count",
+        "limit_bytes",
+        "max_timestamp",
+        "size",
+    )
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._pieces: list[bytes] = []
+        #: The headers of the last record, which are not yet among the pieces.
+        self._tail: bytes = b""
+        #: The last record of `append` without key and headers: the bytes of its value (-1 for
+        #: none such), of its number and of itself, its time, and what it begins with.
+        self._value_bytes: i64 = -1
+        self._number_bytes: i64 = 0
+        self._record_bytes: i64 = 0
+        self._timestamp_ms: i64 = 0
+        self._head: bytes = b""
+        self._timestamp_delta: bytes = b""
+        #: What comes before the number of a record alike; empty until there is one.
+        self._beginning: bytes = b""
         #: Records so far, and bytes that the batch takes with them before compression.
         self.count: i64 = 0
         self.size: i64 = HEADER_BYTES
@@ -70,8 +99,17 @@ class BatchBuilder:
         timestamp_ms: i64,
     ) -> bool:
         """Add a record; False, and nothing added, when the batch has no room for it."""
-        timestamp_delta = self._timestamp_delta(timestamp_ms)
         offset_delta = varint(self.count)
+        if (
+            isinstance(value, bytes)
+            and len(value) == self._value_bytes
+            and timestamp_ms == self._timestamp_ms
+            and len(offset_delta) == self._number_bytes
+            and key is None
+            and not headers
+        ):
+            return self._append_alike(value, offset_delta)
+        timestamp_delta = self._delta_of(timestamp_ms)
         length: i64 = 1 + len(timestamp_delta) + len(offset_delta)
         value_bytes: i64 = 0 if value is None else _length(value, "value")
         if key is not None:
@@ -88,7 +126,15 @@ class BatchBuilder:
         size = self.size + length - 1 + len(head)
         if size > self.limit_bytes and self.count:
             return False
+        if key is None and value is not None and not headers:
+            self._value_bytes, self._number_bytes = value_bytes, len(offset_delta)
+            self._record_bytes = size - self.size
+            self._timestamp_ms = timestamp_ms
+            self._head, self._timestamp_delta, self._beginning = head, timestamp_delta, b""
+        else:
+            self._value_bytes = -1
         pieces = self._pieces
+        pieces.append(self._tail)
         pieces.append(head)
         pieces.append(timestamp_delta)
         pieces.append(offset_delta)
@@ -98,8 +144,24 @@ class BatchBuilder:
         pieces.append(value_length)
         if value is not None:
             pieces.append(value)
-        pieces.append(tail)
+        self._tail = tail
         self._add(1, size, timestamp_ms)
+        return True
+
+    def _append_alike(self, value: bytes, offset_delta: bytes) -> bool:
+        """`append` for a record that differs from the one before in number and value alone."""
+        size = self.size + self._record_bytes
+        if size > self.limit_bytes:
+            return False
+        if not self._beginning:
+            self._beginning = ZERO + self._head + self._timestamp_delta
+        pieces = self._pieces
+        pieces.append(self._beginning)
+        pieces.append(offset_delta)
+        pieces.append(_null_key_and_length(self._value_bytes))
+        pieces.append(value)
+        self.count += 1
+        self.size = size
         return True
 
     def extend(
@@ -130,33 +192,52 @@ class BatchBuilder:
     def _extend_values(self, values: Sequence[bytes | None], timestamp_ms: i64, start: i64) -> int:
         """The way of values alone: `append` without what does not depend on the value."""
         items = values if isinstance(values, list) else list(values)
-        timestamp_delta = self._timestamp_delta(timestamp_ms)
+        timestamp_delta = self._delta_of(timestamp_ms)
         pieces, count, size, limit_bytes = self._pieces, self.count, self.size, self.limit_bytes
         same_bytes: i64 = 2 + len(timestamp_delta)  # attributes and the count of headers, zero
+        # Of the last record: the bytes of its value, of its number and of itself.
+        value_bytes: i64 = -1
+        number_bytes: i64 = 0
+        record_bytes: i64 = 0
+        head, lengths, beginning, tail = b"", b"", b"", self._tail
         for index in range(start, len(items)):
             value = items[index]
             offset_delta = varint(count)
-            length: i64 = same_bytes + len(offset_delta)
-            if value is None:
-                lengths = NULL_KEY_AND_VALUE
-            else:
-                value_bytes = _length(value, "value")
-                lengths = _null_key_and_length(value_bytes)
-                length += value_bytes
-            length += len(lengths)
-            head = _head(length)
-            record_bytes = length - 1 + len(head)
+            is_alike = (
+                isinstance(value, bytes)
+                and len(value) == value_bytes
+                and len(offset_delta) == number_bytes
+            )
+            if not is_alike:
+                number_bytes = len(offset_delta)
+                length: i64 = same_bytes + number_bytes
+                if value is None:
+                    value_bytes, lengths = -1, NULL_KEY_AND_VALUE
+                else:
+                    value_bytes = _length(value, "value")
+                    lengths = _null_key_and_length(value_bytes)
+                    length += value_bytes
+                length += len(lengths)
+                head, beginning = _head(length), b""
+                record_bytes = length - 1 + len(head)
             if size + record_bytes > limit_bytes and count:
                 break
             size += record_bytes
             count += 1
-            pieces.append(head)
-            pieces.append(timestamp_delta)
+            if is_alike:
+                if not beginning:
+                    beginning = ZERO + head + timestamp_delta
+                pieces.append(beginning)
+            else:
+                pieces.append(tail)
+                pieces.append(head)
+                pieces.append(timestamp_delta)
+                tail = ZERO
             pieces.append(offset_delta)
             pieces.append(lengths)
             if value is not None:
                 pieces.append(value)
-            pieces.append(ZERO)
+        self._tail = tail
         added = count - self.count
         if added:
             self._add(added, size, timestamp_ms)
@@ -188,6 +269,8 @@ class BatchBuilder:
         """The records without a header; raises `InvalidRecord` when there are none."""
         if self.count == 0:
             raise InvalidRecord("A batch needs a record; nothing was appended")
+        self._pieces.append(self._tail)
+        self._tail, self._value_bytes = b"", -1
         records = compress(compression, b"".join(self._pieces), level)
         return LooseBatch(
             [records],
@@ -197,7 +280,7 @@ class BatchBuilder:
             max_timestamp=self.max_timestamp,
         )
 
-    def _timestamp_delta(self, timestamp_ms: i64) -> bytes:
+    def _delta_of(self, timestamp_ms: i64) -> bytes:
         if timestamp_ms < 0 or timestamp_ms >= LARGEST_NUMBER:
             raise InvalidTimestamp(
                 f"The timestamp {timestamp_ms} is not possible; milliseconds since 1970 are meant"
