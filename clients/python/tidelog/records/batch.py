@@ -381,12 +381,6 @@ def assigned_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) ->
     return PREFIX.pack(base_offset, header.batch_length, leader_epoch)
 
 
-def placed(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """A copy of a batch with what the broker assigns."""
-    epoch = leader_epoch.to_bytes(4, "big", signed=True)
-    return b"".join((base_offset.to_bytes(8, "big"), batch[8:12], epoch, batch[PREFIX_BYTES:]))
-
-
 def with_log_append_time(batch: Buffer, header: BatchHeader, timestamp_ms: int) -> bytes:
     """The 61 bytes to put in the place of the batch's header, so that every record in it counts
     as written at `timestamp_ms`. The records stay as they are, compressed or not.

@@ -21,7 +21,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from tidelog.records.batch import BatchHeader, assigned_prefix, placed
+from tidelog.records.batch import BatchHeader, assigned_prefix
 from tidelog_broker.storage import damage, log_cutting, log_times, scrubbing
 from tidelog_broker.storage.journal import CUT, ENDS, RESET, STARTS
 from tidelog_broker.storage.log_body import LogBody
@@ -67,15 +67,14 @@ class Log(LogState):
         if len(batch) != size:
             raise CorruptMessage(f"{len(batch)} bytes are not the batch of {size} bytes")
         base_offset = self.log_end
+        prefix = assigned_prefix(header, base_offset, leader_epoch)
         parts: tuple[Buffer, ...]
-        if new_header is None and size <= _COPIED_BYTES_MAX and isinstance(batch, bytes):
-            parts = (placed(batch, base_offset, leader_epoch),)
+        if new_header is not None:
+            parts = (prefix, memoryview(new_header)[16:], memoryview(batch)[61:])
+        elif size <= _COPIED_BYTES_MAX and isinstance(batch, bytes):
+            parts = (prefix + batch[16:],)
         else:
-            prefix = assigned_prefix(header, base_offset, leader_epoch)
-            if new_header is None:
-                parts = (prefix, memoryview(batch)[16:])
-            else:
-                parts = (prefix, memoryview(new_header)[16:], memoryview(batch)[61:])
+            parts = (prefix, memoryview(batch)[16:])
         self._append(parts, header, base_offset, leader_epoch, now_ms)
         return base_offset
 
