@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -30,6 +31,7 @@ from tidelog.consumer.batch import FetchedBatch
 from tidelog.errors import InvalidRequest, SerializationFailed
 from tidelog.model import TopicPartition
 from tidelog.nearest import did_you_mean
+from tidelog.records.plain_arrays import of_bytes, of_numbers
 from tidelog_spark.options import RowOptions
 
 _HEADERS: Final = ArrayType(
@@ -119,7 +121,9 @@ class RowShape:
             valid = [value is None or _is_utf8(value) for value in array.to_pylist()]
         if not self._options.null_on_invalid_utf8:
             raise _not_utf8(name, batch, valid.index(False))
-        return pa.compute.if_else(pa.array(valid), array, None).cast(wanted)
+        import pyarrow.compute as pc  # noqa: PLC0415 - 70 ms that hardly any reader needs
+
+        return pc.if_else(pa.array(valid), array, None).cast(wanted)
 
 
 def _constant(name: str, batch: Batch, rows: int, constants: dict[str, Any]) -> Any:
@@ -127,10 +131,10 @@ def _constant(name: str, batch: Batch, rows: int, constants: dict[str, Any]) -> 
     made = constants.get(name)
     if made is None or len(made) < rows:
         make: dict[str, Callable[[], Any]] = {
-            "topic": lambda: pa.scalar(batch.topic, pa.string()),
-            "partition": lambda: pa.scalar(batch.partition, pa.int32()),
+            "topic": lambda: of_bytes([batch.topic.encode()], pa.string()),
+            "partition": lambda: of_numbers(np.array([batch.partition], np.int32), pa.int32()),
         }
-        made = constants[name] = pa.repeat(make[name](), rows)
+        made = constants[name] = pa.repeat(make[name]()[0], rows)
     return made.slice(0, rows)
 
 

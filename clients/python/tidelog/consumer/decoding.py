@@ -237,30 +237,27 @@ def _with_place(decoded: Any, names: Sequence[str], place: TopicPartition) -> An
     import numpy as np  # noqa: PLC0415 - needed for columns alone, and slow to import
     import pyarrow as pa  # noqa: PLC0415
 
+    from tidelog.records.plain_arrays import of_numbers  # noqa: PLC0415
+
     rows = decoded.num_rows
     schema = _placed_schema(tuple(names))
     made: dict[str, Any] = {}
     if "partition" in names:
-        made["partition"] = _int32(np.full(rows, place.partition, np.int32))
+        made["partition"] = of_numbers(np.full(rows, place.partition, np.int32), pa.int32())
     if "topic" in names:
-        indices = _int32(np.zeros(rows, np.int32))
+        indices = of_numbers(np.zeros(rows, np.int32), pa.int32())
         made["topic"] = pa.DictionaryArray.from_arrays(indices, _one_name(place.topic), safe=False)
     arrays = [made[name] if name in made else decoded.column(name) for name in names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _int32(numbers: Any) -> Any:
-    """An Arrow array of these numbers, where they lie: a tenth of what `pa.array` takes."""
-    import pyarrow as pa  # noqa: PLC0415 - needed for columns alone, and slow to import
-
-    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 @lru_cache(maxsize=128)
 def _one_name(topic: str) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - needed for columns alone, and slow to import
 
-    return pa.array([topic], pa.string())
+    from tidelog.records.plain_arrays import of_bytes  # noqa: PLC0415
+
+    return of_bytes([topic.encode()], pa.string())
 
 
 @lru_cache(maxsize=128)

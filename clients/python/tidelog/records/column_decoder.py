@@ -32,6 +32,7 @@ from tidelog.records.column_numbers import (
     read_scattered,
 )
 from tidelog.records.decoder import read_headers
+from tidelog.records.plain_arrays import of_bytes, of_numbers
 from tidelog.records.regular_block import RegularBlock, regular_block
 from tidelog.records.source import BatchBody, BatchSource
 
@@ -128,7 +129,7 @@ class Block:
 
     def offset(self) -> Any:
         """The column of offsets."""
-        return pa.array(self.numbers.offset)
+        return of_numbers(self.numbers.offset, pa.int64())
 
     def milliseconds(self) -> Numbers:
         """The timestamps."""
@@ -139,7 +140,7 @@ class Block:
         stamped = (
             np.zeros(len(self.numbers.offset)) if self.append_time is None else self.append_time
         )
-        return pa.array(stamped.astype(np.int32))
+        return of_numbers(stamped.astype(np.int32), pa.int32())
 
     def headers(self) -> Any:
         """The column of headers."""
@@ -151,7 +152,9 @@ def decode_bodies(
 ) -> Any:
     """A record batch of the named columns; the batch that is malformed is the one named."""
     if not bodies:
-        return pa.RecordBatch.from_pylist([], schema=_schema(names))
+        schema = _schema(names)
+        empty = [pa.nulls(0, field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(empty, schema=schema)
     first, last = bodies[0].header, bodies[-1].header
     try:
         data, starts = _in_one_buffer(bodies)
@@ -240,25 +243,24 @@ def _timestamps(milliseconds: Numbers) -> Any:
     lowest, highest = milliseconds.min(initial=0), milliseconds.max(initial=0)
     if max(-int(lowest), int(highest)) > _LARGEST_TIMESTAMP_MS:
         raise CorruptMessage("a timestamp lies beyond what microseconds can say")
-    microseconds = pa.py_buffer(milliseconds * 1000)
-    return pa.Array.from_buffers(TIMESTAMP_TYPE, len(milliseconds), [None, microseconds])
+    return of_numbers(milliseconds * 1000, TIMESTAMP_TYPE)
 
 
 def _headers(data: bytes, position: Numbers, stop: Numbers) -> Any:
     """The headers column: an empty list where a record has none, which is most often everywhere."""
-    names: list[str] = []
+    names: list[bytes] = []
     values: list[bytes | None] = []
     counts = np.zeros(len(position) + 1, np.int32)
     for row in np.flatnonzero(stop - position > 1):
         headers, end = read_headers(data, int(position[row]), int(stop[row]))
         if end != stop[row]:
             raise CorruptMessage("the headers of a record and its length disagree")
-        names += [name for name, _ in headers]
+        names += [name.encode() for name, _ in headers]
         values += [value for _, value in headers]
         counts[row + 1] = len(headers)
     pairs = pa.StructArray.from_arrays(
-        [pa.array(names, pa.string()), pa.array(values, pa.binary())],
+        [of_bytes(names, pa.string()), of_bytes(values, pa.binary())],
         fields=list(HEADERS_TYPE.value_type),
     )
-    offsets = pa.array(np.cumsum(counts, dtype=np.int32))
+    offsets = of_numbers(np.cumsum(counts, dtype=np.int32), pa.int32())
     return pa.ListArray.from_arrays(offsets, pairs, type=HEADERS_TYPE)

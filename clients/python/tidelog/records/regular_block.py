@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidelog.records.batch import LOG_APPEND_TIME_BIT
 from tidelog.records.binary_column import Span, span_column
 from tidelog.records.column_numbers import Numbers, equally_wide
+from tidelog.records.plain_arrays import of_numbers
 from tidelog.records.runs import column, counts_on, equal_lengths
 from tidelog.records.source import BatchBody
 from tidelog.records.varint import read_varint
@@ -60,7 +61,7 @@ class RegularBlock:
     def offset(self) -> Any:
         """The column of offsets."""
         first = int(self._body.header.base_offset)
-        return _int64(np.arange(first, first + self._count, dtype=np.int64))
+        return of_numbers(np.arange(first, first + self._count, dtype=np.int64), pa.int64())
 
     def milliseconds(self) -> Numbers:
         """The timestamps."""
@@ -123,7 +124,3 @@ def _stamps(data: bytes, places: range, place: int) -> tuple[int | Numbers, int]
         if octets.count(octets[:1]) != len(places):
             return equally_wide(data, places, place)
     return stamp, after
-
-
-def _int64(numbers: Numbers) -> Any:
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
