@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tidelog_spark.sink_columns import SinkColumns
     from tidelog_spark.sink_options import SinkOptions
 
-#: Rows are handed over in portions of at least this many bytes: split by partition, small ones
-#: would make small batches.
-PORTION_BYTES: Final = 2 * 1024 * 1024
+#: Rows are handed over in portions of at least this many bytes: keys divide each among partitions,
+#: and the last batch of every share is as small as it happens to be.
+PORTION_BYTES: Final = 8 * 1024 * 1024
 
 
 def write_rows(

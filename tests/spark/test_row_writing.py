@@ -13,12 +13,15 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
 from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.records.batch import LooseBatch
+from tidelog.records.columns import loose_columns
 from tidelog_node.testing import InProcessCluster
 from tidelog_spark.clients import close_clients
 from tidelog_spark.commit_messages import NO_BATCH, TaskIdentity, WrittenRows, records_told
 from tidelog_spark.sending import PORTION_BYTES
 from tidelog_spark.writer import TidelogStreamWriter, TidelogWriter, batch_writer
 
+MIB = 1024 * 1024
 TEXT = StructType([StructField("key", StringType()), StructField("value", StringType())])
 
 
@@ -69,6 +72,26 @@ def test_many_small_batches_become_few_large_ones(tidelog_cluster: InProcessClus
     count = 2 * PORTION_BYTES // small.nbytes + 3
     assert writer.write(small for _ in range(count)).records == count * 100
     assert len(tidelog_cluster.records("orders")) == count * 100
+
+
+@pytest.mark.tidelog(num_partitions=2)
+def test_rows_that_keys_divide_leave_few_batches_half_empty(
+    tidelog_cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def noted(*columns: Any, **settings: Any) -> Iterator[LooseBatch]:
+        for batch in loose_columns(*columns, **settings):
+            sizes.append(batch.size)
+            yield batch
+
+    monkeypatch.setattr("tidelog.producer.columns.loose_columns", noted)
+    writer = TidelogWriter(options(tidelog_cluster), TEXT)
+    keys = [f"customer-{number}" for number in range(10_000)]
+    of_spark = rows(key=keys, value=["x" * 100] * len(keys))
+    assert writer.write(of_spark for _ in range(20)).records == 200_000
+    full = sum(sizes) / MIB
+    assert len(sizes) < 1.3 * full, f"{len(sizes)} batches hold what {full:.1f} full ones would"
 
 
 @pytest.mark.tidelog(num_partitions=2)

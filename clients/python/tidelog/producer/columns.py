@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 #: value, key, timestamp, headers
 Columns = tuple[Any, Any, Any, Any]
-#: Rows are encoded in windows of about this many bytes, so that the buffer can push back.
-_WINDOW_BYTES: Final = 4 * 1024 * 1024
-_WINDOW_ROWS: Final = 50_000
+#: Rows are encoded in windows of about this many bytes, so that the buffer can push back. Smaller
+#: ones would leave more batches half empty: what keys divide ends in one for each partition.
+_WINDOW_BYTES: Final = 8 * 1024 * 1024
+_WINDOW_ROWS: Final = 100_000
 #: Columns of these types become bytes or text as Python has it.
 _PLAIN_TYPES: Final = frozenset({"binary", "large_binary", "string", "large_string"})
 

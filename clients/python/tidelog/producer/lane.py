@@ -173,7 +173,8 @@ class BrokerLane:
     async def _end_stream(self, call: Any, reader: asyncio.Task[Any]) -> None:
         """In good order where nothing is owed: what gRPC does after a cancel outlives the loop."""
         if not reader.done() and not self._unanswered:
-            with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            # The broker may end the stream in this moment: gRPC has three names for that.
+            with suppress(grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
                 await call.done_writing()
                 await asyncio.wait([reader], timeout=GOODBYE_S)
         if not reader.done():
