@@ -114,8 +114,8 @@ def _answers_swapped() -> Planted:
     """The acks of one request are taken in the wrong order."""
     original = Pipeline.on_answer
 
-    def on_answer(pipeline: Pipeline, batches: list[QueuedBatch], answer: Any) -> None:
-        original(pipeline, batches[::-1], answer)
+    def on_answer(pipeline: Pipeline, batches: list[QueuedBatch], answer: Any) -> bool:
+        return original(pipeline, batches[::-1], answer)
 
     return mock.patch.object(Pipeline, "on_answer", on_answer)
 

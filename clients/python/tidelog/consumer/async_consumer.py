@@ -266,6 +266,9 @@ class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
             return True
         if not self._may_wait():
             return False
+        if deadline is None:
+            await self._arrived.wait()
+            return True
         try:
             async with asyncio.timeout_at(deadline):
                 await self._arrived.wait()

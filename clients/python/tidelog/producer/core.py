@@ -72,6 +72,11 @@ class ProducerCore:
         """The queues that hold batches."""
         return self._active.keys()
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a batch is not under way."""
+        return any(len(queue.batches) > queue.in_flight for queue in self._active)
+
     def unsettled(self) -> list[QueuedBatch]:
         """Every batch that has no verdict yet."""
         return [batch for queue in self._active for batch in queue.batches if not batch.is_given_up]

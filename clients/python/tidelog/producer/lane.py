@@ -45,8 +45,8 @@ class Station(Protocol):
     def on_written(self, batches: list[QueuedBatch]) -> bool:
         """The request is on its way; True when no answer will come for it."""
 
-    def on_answer(self, batches: list[QueuedBatch], answer: produce_pb2.ProduceResponse) -> None:
-        """The broker has answered."""
+    def on_answer(self, batches: list[QueuedBatch], answer: produce_pb2.ProduceResponse) -> bool:
+        """The broker has answered; True when other batches wait for their turn."""
 
     def on_lost(self, batches: list[QueuedBatch], error: TidelogError) -> None:
         """No answer will come."""
@@ -222,8 +222,8 @@ class BrokerLane:
                 continue
             if answer.throttle_ms > 0:
                 self._throttle(answer.throttle_ms / 1000)
-            self._station.on_answer(request.batches, answer)
-            self._work.set()
+            if self._station.on_answer(request.batches, answer):
+                self._work.set()
 
     async def _status(self) -> TidelogError:
         code = await self._call.code()

@@ -274,7 +274,7 @@ class Pipeline:
         self.schedule()
         return True
 
-    def on_answer(self, batches: list[QueuedBatch], answer: produce_pb2.ProduceResponse) -> None:
+    def on_answer(self, batches: list[QueuedBatch], answer: produce_pb2.ProduceResponse) -> bool:
         """See `lane.Station`."""
         now = self._loop.time()
         if answer.HasField("error"):
@@ -289,6 +289,7 @@ class Pipeline:
                     self.core.on_acknowledged(batch, ack.base_offset, ack.append_time_ms)
         self._settle()
         self.schedule()
+        return self.core.has_waiting
 
     def on_lost(self, batches: list[QueuedBatch], error: TidelogError) -> None:
         """See `lane.Station`."""
