@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.flags import VerbParser, whole_number
+from tidelog_runtime.polling import choose_older_poller
 
 if TYPE_CHECKING:
     from tidelog_runtime.disk import Disk
@@ -25,7 +26,8 @@ def main(arguments: Sequence[str], *, make_disk: Callable[[str], Disk] | None = 
     `make_disk` gives the data directory its disk; fault tests choose one that forgets.
     """
     options = _parser().parse(arguments)
-    from tidelog_node.foreground import run  # noqa: PLC0415 - the node's imports cost what help must not
+    choose_older_poller()
+    from tidelog_node.foreground import run  # noqa: PLC0415 - imports gRPC, and more than help needs
 
     return run(options, make_disk)
 
