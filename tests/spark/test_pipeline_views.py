@@ -96,6 +96,15 @@ def test_what_spark_refuses_is_told_with_its_line(
     assert "SQLSTATE" not in message
 
 
+def test_all_that_is_wrong_is_told_at_once_and_what_hangs_on_it_is_not(
+    spark: SparkSession,
+) -> None:
+    text = (HEAD + VIEWS + SINKS).replace(LATE, f"{LATE}\n{MISSPELT}")
+    text = text.replace('"name STRING"}', '"name STRING", options: {minPartition: 2}}')
+    lines = [line for line, _ in problems_of(spark, text)]
+    assert lines == [5, 10]
+
+
 def test_a_mode_that_a_query_does_not_have_is_refused_before_it_runs(spark: SparkSession) -> None:
     text = (HEAD + VIEWS + SINKS).replace("window(at, '1 minute'), user", "at, user")
     text = text.replace("window.start AS start", "user AS other")

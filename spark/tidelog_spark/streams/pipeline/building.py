@@ -27,11 +27,19 @@ APPENDIX: Final = re.compile(r"\s*(?:SQLSTATE: \w+|;? ?line \d+,? pos \d+).*", r
 
 
 def build(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
-    """Every source and view by its name, in order; raises `InvalidPipeline`."""
+    """Every source and view by its name, in order; raises `InvalidPipeline` with all that is wrong.
+
+    What reads from a part that is wrong is left out: Spark would only say that it can't find that.
+    """
     built: dict[str, DataFrame] = {}
+    problems: list[Problem] = []
+    wrong: list[str] = []
     for part in pipeline.parts:
         spark.catalog.dropTempView(part.name)  # or a view might see one that stands below it
     for part in pipeline.parts:
+        if isinstance(part, View) and _mentions(part.sql, wrong):
+            wrong.append(part.name)
+            continue
         try:
             if isinstance(part, Source):
                 frame = _source(spark, pipeline, part)
@@ -39,9 +47,17 @@ def build(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
                 frame = _view(spark, part)
             frame.createOrReplaceTempView(part.name)
         except (PySparkException, InvalidConfig) as error:
-            raise InvalidPipeline(pipeline.file, [_problem(error, part, pipeline)]) from None
-        built[part.name] = frame
+            problems.append(_problem(error, part, pipeline))
+            wrong.append(part.name)
+        else:
+            built[part.name] = frame
+    if problems:
+        raise InvalidPipeline(pipeline.file, problems)
     return built
+
+
+def _mentions(sql: str, names: list[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in names)
 
 
 def start(
