@@ -13,12 +13,14 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.errors import InvalidRecord, TidelogError
 from tidelog.producer.column_routing import grouped
 from tidelog.producer.producer import Producer
+from tidelog.records.plain_arrays import of_numbers
 from tidelog_spark.clients import borrowed
 from tidelog_spark.commit_messages import TaskIdentity, WrittenRows
 from tidelog_spark.worker_heap import spare_imports
@@ -138,7 +140,7 @@ def _by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         )
     encoded = column.dictionary_encode()
     for number, some in grouped(encoded.indices.to_numpy()):
-        chosen = rows if some is None else rows.take(pa.array(some))
+        chosen = rows if some is None else rows.take(of_numbers(some, pa.int64()))
         yield encoded.dictionary[number].as_py(), chosen
 
 
@@ -150,7 +152,8 @@ def _timestamps(column: Any) -> Any:
     """A row without a time is written now."""
     if not column.null_count:
         return column
-    return pc.fill_null(column, pa.scalar(time.time_ns() // 1_000, pa.int64()).cast(column.type))
+    now = of_numbers(np.array([time.time_ns() // 1_000]), pa.int64())
+    return pc.fill_null(column, now.cast(column.type)[0])
 
 
 def _headers(column: Any) -> Any | None:

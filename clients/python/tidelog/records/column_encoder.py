@@ -22,6 +22,7 @@ from tidelog.records.batch import HEADER_BYTES, SMALLEST_RECORD_BYTES, LooseBatc
 from tidelog.records.builder import ZERO
 from tidelog.records.column_numbers import Bytes, Numbers
 from tidelog.records.compression import Compression, compress
+from tidelog.records.plain_arrays import of_bytes
 from tidelog.records.regular_rows import regular_records, regular_values
 from tidelog.records.rows import LARGE_BINARY, Rows
 
@@ -36,7 +37,7 @@ _NULL_LENGTH: Final = 1
 #: Rows laid out alike are written together, unless that changes too often to be worth it.
 _FEW_LAYOUTS: Final = 8
 _ROWS_A_LAYOUT: Final = 256
-_NOTHING: Final = pa.scalar(b"", LARGE_BINARY)
+_NOTHING: Final = of_bytes([b""], pa.binary()).cast(LARGE_BINARY)[0]
 
 
 def encode_rows(

@@ -84,7 +84,7 @@ def _arrow(column: Any, name: str) -> Any:
         raise InvalidRecord(f"The {name} column is one {type(column).__name__}, not many")
     try:
         if isinstance(column, pa.ChunkedArray):
-            return pa.concat_arrays([pa.array([], column.type), *column.chunks])
+            return pa.concat_arrays([pa.nulls(0, column.type), *column.chunks])
         return column if isinstance(column, pa.Array) else pa.array(column)
     except (pa.ArrowException, TypeError, ValueError) as error:
         cause = str(error)
@@ -95,7 +95,7 @@ def payload_column(column: Any, name: str) -> Any:
     """Keys or values as one array of large binary."""
     if isinstance(column, pa.ChunkedArray):
         parts = [payload_column(chunk, name) for chunk in column.chunks]
-        return pa.concat_arrays([pa.array([], LARGE_BINARY), *parts])
+        return pa.concat_arrays([pa.nulls(0, LARGE_BINARY), *parts])
     array = _arrow(column, name)
     kind = array.type
     if pa.types.is_dictionary(kind):
