@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 from storage_kit.batches import batch
 
 from harness.client import Client, partition_batch, produce_request
+from harness.nodes import LiveNode, run_on_node
 from harness.processes import node_process, running_node
 from support.eventually import eventually
 from tidelog.wire.v1 import common_pb2
+from tidelog_broker.storage import names
+from tidelog_runtime.adapters.local_disk import LocalDisk
+
+#: How long a checkpoint takes here; a stop that does not wait for it is sooner done.
+SLOW_S = 0.5
 
 CLEAN_MARKER = "clean"
 
@@ -303,3 +310,31 @@ def test_another_node_may_take_over_as_soon_as_the_first_is_gone(data_dir: Path)
         with running_node(data_dir) as node:
             node.kill()
             eventually(lambda node=node: node.has_ended, waiting_for="the process to end")  # type: ignore[misc]
+
+
+def test_a_stop_waits_for_a_checkpoint_that_is_under_way(data_dir: Path) -> None:
+    writing = threading.Event()
+    written: list[str] = []
+
+    class SlowCheckpoints(LocalDisk):
+        def replace(self, path: str, content: bytes) -> None:
+            in_thread = threading.current_thread() is not threading.main_thread()
+            if path == names.WATERMARKS and in_thread and not written:
+                writing.set()
+                threading.Event().wait(SLOW_S)
+                written.append("checkpoint")
+            elif path == names.WATERMARKS and not in_thread and writing.is_set():
+                written.append("last checkpoint")
+            super().replace(path, content)
+
+    async def scenario(node: LiveNode) -> None:
+        await asyncio.to_thread(writing.wait)
+        await node.restart()
+        assert written[:2] == ["checkpoint", "last checkpoint"]
+
+    run_on_node(
+        data_dir,
+        scenario,
+        make_disk=SlowCheckpoints,
+        replica_high_watermark_checkpoint_interval_ms="1",
+    )

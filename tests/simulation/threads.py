@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tidelog_runtime.threads import BlockingCall, attempt
+from tidelog_runtime.threads import BlockingCall, Outcome, Threads, attempt
 
 
-class SimulatedThreads:
+class SimulatedThreads(Threads):
     """Each call happens at a seeded moment, and is heard of at a later one."""
 
-    async def run(self, calls: Sequence[BlockingCall], /) -> list[OSError | None]:
-        """See `Threads`."""
+    def _begin(self, calls: Sequence[BlockingCall]) -> asyncio.Future[Outcome]:
         loop = asyncio.get_running_loop()
-        return await asyncio.gather(*(loop.run_in_executor(None, attempt, call) for call in calls))
+        return asyncio.gather(*(loop.run_in_executor(None, attempt, call) for call in calls))

@@ -386,20 +386,22 @@ class Broker:
         for partition in self.replicas:
             partition.fail(RequestTimedOut("The broker stopped before the batch was committed"))
         await self._close_servers(STOP_GRACE_S)
-        await self._background.cancel()
-        if self._directory is not None:
-            self._directory.close()
-            self._directory = None
+        await self._end_background()
         await self._leave()
 
     async def abort(self) -> None:
         """Takes down what a failed start has brought up."""
         await self._close_servers(0)
+        await self._end_background()
+        await self._leave()
+
+    async def _end_background(self) -> None:
         await self._background.cancel()
+        # A thread does not end with the task that waited for it, and may be at the same files.
+        await self._ports.threads.idle()
         if self._directory is not None:
             self._directory.close()
             self._directory = None
-        await self._leave()
 
     async def _close_servers(self, grace_s: float) -> None:
         servers, self._servers = self._servers, []

@@ -48,7 +48,8 @@ def test_a_round_does_not_wait_for_a_call_of_another_that_takes_long() -> None:
 
     async def main(threads: SyncThreads) -> None:
         await threads.run([lambda: None])
-        long = threads.run([lambda: _hold(gate)])
+        long = asyncio.create_task(threads.run([lambda: _hold(gate)]))
+        await asyncio.sleep(0)
         assert await threads.run([lambda: None]) == [None]
         assert not long.done()
         gate.set()
@@ -84,7 +85,7 @@ def test_a_fault_of_the_program_is_raised_and_the_threads_go_on() -> None:
         asyncio.run(main(threads))
 
 
-def test_who_waits_may_give_up() -> None:
+def test_who_waits_may_give_up_and_the_call_goes_on() -> None:
     gate = threading.Event()
     ended: list[str] = []
 
@@ -93,9 +94,17 @@ def test_who_waits_may_give_up() -> None:
         ended.append("first")
 
     async def main(threads: SyncThreads) -> None:
-        waiting = threads.run([wait])
+        waiting = asyncio.create_task(threads.run([wait]))
+        await asyncio.sleep(0)
         waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        idle = asyncio.create_task(threads.idle())
+        await asyncio.sleep(0)
+        assert not idle.done()
         gate.set()
+        await idle
+        assert ended == ["first"]
         assert await threads.run([lambda: ended.append("second")]) == [None]
 
     with closing(SyncThreads(1)) as threads:
@@ -108,7 +117,8 @@ def test_closing_waits_for_what_runs_and_leaves_no_thread() -> None:
     ended: list[int] = []
 
     async def main(threads: SyncThreads) -> None:
-        pending = threads.run([lambda: ended.append(1)] * 20)
+        pending = asyncio.create_task(threads.run([lambda: ended.append(1)] * 20))
+        await asyncio.sleep(0)
         threads.close()
         assert len(ended) == 20
         assert await pending == [None] * 20

@@ -23,7 +23,7 @@ from tidelog_broker.storage.journal import ENDS, JournalSync
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_sync import SyncTicket
 from tidelog_runtime.disk import WholeVolumeSync
-from tidelog_runtime.threads import BlockingCall, Threads
+from tidelog_runtime.threads import BlockingCall, RunsCalls
 
 #: Durable ends are journalled no more often than this, and no later when nothing is appended.
 _JOURNAL_INTERVAL_S: Final = 0.01
@@ -36,7 +36,7 @@ class GroupCommit:
         self,
         directory: DataDirectory,
         *,
-        threads: Threads,
+        threads: RunsCalls,
         on_durable: Callable[[Log, int], None],
         on_fault: Callable[[Log, OSError], None],
     ) -> None:

@@ -15,24 +15,25 @@ from collections import deque
 from collections.abc import Sequence
 from queue import SimpleQueue
 
-from tidelog_runtime.threads import BlockingCall, attempt
+from tidelog_runtime.threads import BlockingCall, Outcome, Threads, attempt
 
 
-class SyncThreads:
+class SyncThreads(Threads):
     """At most `limit` threads, begun as they are needed; `close` ends them."""
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
         self._threads: list[threading.Thread] = []
         self._rounds: SimpleQueue[_Round | None] = SimpleQueue()
         #: A token for each thread that waits: taken with each hand-over, given back by the thread.
         self._idle: deque[None] = deque()
 
-    def run(self, calls: Sequence[BlockingCall], /) -> asyncio.Future[list[OSError | None]]:
-        """See `Threads`."""
+    def _begin(self, calls: Sequence[BlockingCall]) -> asyncio.Future[Outcome]:
+        """A round for the threads."""
         loop = asyncio.get_running_loop()
         if not calls:
-            nothing: asyncio.Future[list[OSError | None]] = loop.create_future()
+            nothing: asyncio.Future[Outcome] = loop.create_future()
             nothing.set_result([])
             return nothing
         now = _Round(calls, loop)
@@ -68,7 +69,7 @@ class _Round:
     """Calls that were handed over together."""
 
     def __init__(self, calls: Sequence[BlockingCall], loop: asyncio.AbstractEventLoop) -> None:
-        self.outcome: asyncio.Future[list[OSError | None]] = loop.create_future()
+        self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self._calls = calls
         self._loop = loop
         self._errors: list[OSError | None] = [None] * len(calls)
@@ -88,8 +89,6 @@ class _Round:
                 self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        if self.outcome.cancelled():
-            return
         if self._fault is not None:
             self.outcome.set_exception(self._fault)
         else:
