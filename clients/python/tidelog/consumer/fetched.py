@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.records.batch import HEADER_BYTES
 
 if TYPE_CHECKING:
     from tidelog.consumer.fetching import PartitionState
     from tidelog.errors import TidelogError
+    from tidelog.wire.envelopes import Incoming
 
 #: Base offset, length and leader epoch, which begin each batch.
 _BEGINNING: Final = struct.Struct(">qii")
@@ -32,6 +33,20 @@ class Walked(NamedTuple):
     leader_epoch: int
     end: int
     is_broken: bool
+
+
+def held_records(response: Incoming[Any], index: int) -> tuple[bytes, tuple[int, int]]:
+    """The bytes to hold on to for one item of an answer, and from where to where its records lie.
+
+    That is the message itself, uncopied. But a small part, held by a reader that takes its time,
+    would keep all of the message in memory: it gets bytes of its own.
+    """
+    records = response.payloads[index]
+    size = len(records)
+    if isinstance(records, bytes) or 2 * size < len(response.content):
+        return bytes(records), (0, size)
+    begin = response.begins[index]
+    return response.content, (begin, begin + size)
 
 
 def walk(records: bytes, span: tuple[int, int], end_offset: int | None) -> Walked:
@@ -61,8 +76,8 @@ def walk(records: bytes, span: tuple[int, int], end_offset: int | None) -> Walke
 class Pushed:
     """Batches of one partition that wait for the reader.
 
-    They lie in `data` from `begin` to `end`: as a rule that is the message that brought them, which
-    is never copied. Records below `base_offset` and from `next_offset` on are for nobody.
+    They lie in `data` from `begin` to `end`: as a rule that is the message that brought them, of
+    which they are at least half. Records below `base_offset` and from `next_offset` on are for nobody.
     """
 
     __slots__ = (

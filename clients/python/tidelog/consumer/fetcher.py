@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tidelog.consumer.credit import Credit
+from tidelog.consumer.fetched import held_records
 from tidelog.consumer.fetching import Fetching, PartitionState, Plan
 from tidelog.consumer.leader_stream import LeaderStream
 from tidelog.consumer.offsets import OffsetLookup
@@ -213,14 +214,10 @@ class Fetcher:
         self, address: str, response: Incoming[fetch_pb2.FetchStreamResponse], index: int
     ) -> None:
         fetching = self._fetching
-        item, records = response.message.partitions[index], response.payloads[index]
-        size_bytes, begin = len(records), 0
-        if isinstance(records, memoryview):
-            # Never copied: the readers find their batches within the message.
-            records, begin = response.content, response.begins[index]
-        self._credit.pushed(address, size_bytes)
+        item = response.message.partitions[index]
+        records, span = held_records(response, index)
+        self._credit.pushed(address, span[1] - span[0])
         marks = item.high_watermark, item.log_start_offset
-        span = begin, begin + size_bytes
         unwanted_bytes = fetching.on_records(item.session, records, marks, span)
         if unwanted_bytes:
             self.give_back(address, unwanted_bytes)
