@@ -61,6 +61,14 @@ MODULES: Final = (
 #: The one library that holds the code of all of them; it lies beside `records`.
 LIBRARY: Final = "tidelog.compiled"
 
+#: Not compiled, but their constants and types are in the code of what is.
+BAKED_IN: Final = (
+    "tidelog/errors",
+    "tidelog/model",
+    "tidelog_runtime/disk",
+    "tidelog_runtime/principal",
+)
+
 
 def missing_for_compiling() -> str | None:
     """What this machine lacks for compiling, in words; None when it has all."""
@@ -111,7 +119,10 @@ def compile_hot_paths(places: dict[str, Path]) -> list[Path]:
         command = distribution.get_command_obj("build_ext")
         command.build_lib, command.build_temp = f"{scratch}/lib", f"{scratch}/objects"
         command.ensure_finalized()
-        command.run()
+        try:
+            command.run()
+        except (setuptools.errors.BaseError, setuptools.errors.CCompilerError) as error:
+            raise SystemExit(f"the compiler failed: {error}") from error
         made = [Path(output) for output in command.get_outputs()]
         return [_put(path.relative_to(f"{scratch}/lib"), path, places) for path in made]
 

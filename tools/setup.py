@@ -166,7 +166,8 @@ def ensure_compiled(stamp: dict[str, str], *, may_compile: bool) -> None:
         for folder in sorted({file.parent for file in hot})
         for path in sorted(folder.glob("*.py"))
     ]
-    inputs = f"{digest_of([*sources, COMPILE_TOOL])} {compiler_traits()}"
+    elsewhere = [compile_hot_paths.source_of(module) for module in compile_hot_paths.BAKED_IN]
+    inputs = f"{digest_of([*sources, *elsewhere, COMPILE_TOOL])} {compiler_traits()}"
     if stamp.get("compiled") == inputs:
         return
     compile_hot_paths.remove_twins()

@@ -72,6 +72,7 @@ def test_a_compiled_twin_older_than_its_source_does_not_stay(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(compile_hot_paths, "PACKAGES", {"tidelog": tmp_path})
+    monkeypatch.setattr(compile_hot_paths, "BAKED_IN", ())
     monkeypatch.setattr(compile_hot_paths, "MODULES", ("tidelog/decoder",))
     twin = tmp_path / "decoder.cpython-311-x86_64-linux-gnu.so"
     twin.write_bytes(b"")

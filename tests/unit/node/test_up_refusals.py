@@ -8,6 +8,13 @@ import pytest
 
 from tidelog.errors import InvalidConfig
 from tidelog_node.up import main
+from tidelog_runtime.polling import VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`main` chooses a poller for its process, which here is that of all tests."""
+    monkeypatch.setenv(VARIABLE, "")
 
 
 @pytest.mark.parametrize(

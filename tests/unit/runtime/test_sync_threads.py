@@ -127,6 +127,16 @@ def test_closing_waits_for_what_runs_and_leaves_no_thread() -> None:
     assert set(threading.enumerate()) == before
 
 
+def test_closed_threads_take_nothing_more() -> None:
+    async def main(threads: SyncThreads) -> None:
+        assert await threads.run([lambda: None]) == [None]
+        threads.close()
+        with pytest.raises(RuntimeError, match="the threads have ended"):
+            await threads.run([lambda: None])
+
+    asyncio.run(main(SyncThreads(2)))
+
+
 def _wait(meeting: threading.Barrier) -> None:
     meeting.wait()
 

@@ -96,6 +96,24 @@ def test_what_is_appended_during_a_sync_joins_the_next_one() -> None:
     run(scenario)
 
 
+def test_draining_waits_for_a_round_that_is_under_way() -> None:
+    async def scenario() -> None:
+        broker = Broker()
+        async with broker.running():
+            broker.gate.clear()
+            broker.append(broker.logs[0])
+            await broker.waiting.wait()
+            draining = asyncio.create_task(broker.commit.drain())
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not draining.done()
+            broker.gate.set()
+            await draining
+            assert broker.durable == [(broker.logs[0], 1)]
+
+    run(scenario)
+
+
 def test_ends_are_journalled_soon_after_the_last_commit() -> None:
     async def scenario() -> None:
         broker = Broker()

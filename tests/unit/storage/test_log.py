@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 from storage_kit.batches import batch, header_of, headers
-from storage_kit.directories import NOW_MS, SMALL, append, open_directory, open_log, read_all
+from storage_kit.directories import (
+    NOW_MS,
+    SMALL,
+    append,
+    commit,
+    open_directory,
+    open_log,
+    read_all,
+)
 
 from tidelog.errors import MessageTooLarge, OffsetOutOfRange
 from tidelog.records.batch import with_log_append_time
@@ -32,6 +40,31 @@ def test_offsets_follow_each_other_across_segments(tmp_path: Path) -> None:
     assert log.end_offset_for_epoch(5) == (5, 44)
     assert log.end_offset_for_epoch(6) == (5, 44)
     assert log.end_offset_for_epoch(-1) == (-1, -1)
+    directory.close()
+
+
+def test_batches_that_claim_to_be_endless_leave_the_log_usable(tmp_path: Path) -> None:
+    """Compressed, their headers can claim any number of records: only readers look inside."""
+    claims = bytearray(batch(b"a"))
+    claims[21:23] = (1).to_bytes(2, "big")  # gzip
+    claims[23:27] = (2**31 - 2).to_bytes(4, "big")  # the last offset
+    claims[57:61] = (2**31 - 1).to_bytes(4, "big")  # the number of records
+    content = bytes(claims)
+    large = LogConfig(index_interval_bytes=150)
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory, large)
+    for _ in range(10):
+        log.append(content, header_of(content), leader_epoch=0, now_ms=NOW_MS)
+    end = append(log, b"after")
+    assert end == 10 * (2**31 - 1)
+    commit(directory, log)
+    directory.abandon()
+
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory, large)
+    assert log.log_end == end + 1
+    assert append(log, b"and after that") == end + 1
+    assert headers(log.read(end, 1000, end=log.log_end))[0].base_offset == end
     directory.close()
 
 

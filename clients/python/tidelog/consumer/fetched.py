@@ -77,7 +77,8 @@ class Pushed:
     """Batches of one partition that wait for the reader.
 
     They lie in `data` from `begin` to `end`: as a rule that is the message that brought them, of
-    which they are at least half. Records below `base_offset` and from `next_offset` on are for nobody.
+    which they are at least half. Records below `base_offset` and from `next_offset` on are for
+    nobody.
     """
 
     __slots__ = (

@@ -99,8 +99,10 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Return when everything appended before this call is durable and journalled."""
-        while self._dirty or self._pending_ends or self._journal.dirty:
-            async with self._one_round:
+        while True:
+            async with self._one_round:  # a round under way has taken what it syncs off the lists
+                if not (self._dirty or self._pending_ends or self._journal.dirty):
+                    return
                 await self._commit()
             if self._directory.volume.space.fault is not None:
                 return

@@ -12,6 +12,7 @@ and takes nothing more, and no sync of it is tried again.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from tidelog.errors import (
@@ -34,6 +35,8 @@ from tidelog_runtime.disk import Buffer
 
 #: So many bytes are copied in less time than two views of them are made and written as a vector.
 _COPIED_BYTES_MAX: Final = 4 << 10
+
+logger = logging.getLogger(__name__)
 
 
 class Log(LogState):
@@ -112,6 +115,7 @@ class Log(LogState):
                 active is None
                 or active.size + size > config.segment_bytes
                 or now_ms - active.first_append_ms >= config.segment_ms
+                or base_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
             ):
                 active = self._room_for(size, header, now_ms)
             position = active.append(parts, size)
@@ -135,7 +139,14 @@ class Log(LogState):
         self.log_end = base_offset + header.last_offset_delta + 1
         self._bytes_until_snapshot -= size
         if self._bytes_until_snapshot < 0:
+            self._write_caches_if_possible()
+
+    def _write_caches_if_possible(self) -> None:
+        """The batch stands in the log, whatever becomes of what can be made anew from it."""
+        try:
             self.write_caches()
+        except OSError as error:
+            logger.error("the caches of %s can't be written: %s", self, error)
 
     def _open_for_append(self, now_ms: int) -> LogBody:
         body = self.body(now_ms)

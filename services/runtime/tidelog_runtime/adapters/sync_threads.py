@@ -9,6 +9,7 @@ is decided by `next` of a counter: one step of the interpreter, so two threads n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import threading
 from collections import deque
@@ -24,6 +25,7 @@ class SyncThreads(Threads):
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
+        self._closed = False
         self._threads: list[threading.Thread] = []
         self._rounds: SimpleQueue[_Round | None] = SimpleQueue()
         #: A token for each thread that waits: taken with each hand-over, given back by the thread.
@@ -36,13 +38,19 @@ class SyncThreads(Threads):
             nothing: asyncio.Future[Outcome] = loop.create_future()
             nothing.set_result([])
             return nothing
+        if self._closed:
+            raise RuntimeError("the threads have ended")
+        if not self._threads:
+            self._begin_thread()  # without a single one nothing is handed over
+            self._idle.append(None)
         now = _Round(calls, loop)
         for _ in range(min(len(calls), self._limit)):
             self._rounds.put(now)
             if self._idle:
                 self._idle.pop()
             elif len(self._threads) < self._limit:
-                self._begin_thread()
+                with contextlib.suppress(RuntimeError):  # no more can be had: those there do it all
+                    self._begin_thread()
         return now.outcome
 
     def _begin_thread(self) -> None:
@@ -58,6 +66,7 @@ class SyncThreads(Threads):
 
     def close(self) -> None:
         """Return when all that was handed over is done and the threads have ended."""
+        self._closed = True
         for _ in self._threads:
             self._rounds.put(None)
         for thread in self._threads:
@@ -86,7 +95,8 @@ class _Round:
             except BaseException as fault:  # noqa: BLE001 - whoever waits is told
                 self._fault = fault
             if next(self._ended) == count:
-                self._loop.call_soon_threadsafe(self._tell)
+                with contextlib.suppress(RuntimeError):  # the loop is gone, nobody waits
+                    self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
         if self._fault is not None:
