@@ -119,3 +119,15 @@ def test_runs_of_different_layouts(codec: Twin) -> None:
     rows = assert_both_ways_agree(codec, batch)
     assert isinstance(rows, dict)
     assert rows["value"] == [b"value"] * 64 + [b"longer value"] * 64
+
+
+def test_numbers_that_end_with_their_records_are_malformed(codec: Twin) -> None:
+    short, count = b"\x04\x00\x80", 17
+    long = b"\xd0\x0f" + bytes(1000)
+    body = short * (count - 1) + long
+    header = bytearray(batch_of(codec, count)[:61])
+    header[8:12] = (49 + len(body)).to_bytes(4, "big")
+    batch = bytes(header) + body
+    assert outcome(codec, batch) is None
+    with pytest.raises(CorruptMessage):
+        codec.decoder.decode_records(batch, "t", 0, check_crc=False)

@@ -461,3 +461,31 @@ def test_types_of_a_sample_application(tmp_path: Path) -> None:
     assert "arg-type" in errors[0]
     assert ":15:" in errors[1]
     assert "lingr_ms" in errors[1]
+
+
+def test_few_rows_of_text_that_is_none_are_written_as_they_are(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")]
+    )
+    with Producer(tidelog_cluster.address) as producer:
+        producer.send_columns("text", value=text, partition=0).confirm()
+        producer.send_columns("text", value=pa.chunked_array([text] * 300), partition=0).confirm()
+    assert {record.value for record in tidelog_cluster.records("text", 0)} == {b"\xff"}
+
+
+def test_a_partitioner_is_asked_once_for_each_row(tidelog_cluster: InProcessCluster) -> None:
+    asked: list[bytes | None] = []
+
+    def choose(topic: str, key: bytes | None, partitions: int) -> int:
+        asked.append(key)
+        return len(asked) % partitions
+
+    values = pa.array([b"a", b"b", b"c", b"d"], pa.binary())
+    with Producer(tidelog_cluster.address, partitioner=choose) as producer:
+        few = producer.send_columns("asked", value=values).result()
+        many = producer.send_many("asked", [b"e", b"f"], keys=[b"k", b"l"]).result()
+    assert asked == [None, None, None, None, b"k", b"l"]
+    partitions = len({receipt.partition for receipt in few})
+    assert partitions == min(4, len({receipt.partition for receipt in [*few, *many]}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,8 @@ Columns = tuple[Any, Any, Any, Any]
 #: ones would leave more batches half empty: what keys divide ends in one for each partition.
 _WINDOW_BYTES: Final = 8 * 1024 * 1024
 _WINDOW_ROWS: Final = 100_000
+#: Few rows that are larger gain nothing by it, and would be copied whole beside the buffer.
+_FEW_BYTES: Final = 1024 * 1024
 #: Columns of these types become bytes or text as Python has it.
 _PLAIN_TYPES: Final = frozenset({"binary", "large_binary", "string", "large_string"})
 
@@ -60,15 +63,21 @@ def records_of_columns(
         and _is_plain(value)
         and (key is None or _is_plain(key))
     ):
-        keys = None if key is None else key.to_pylist()
-        return ManyRecords(path, route, value.to_pylist(), keys, timestamp, None, partition)
+        with suppress(UnicodeDecodeError):  # text that is none is written as it is, as columns are
+            values, keys = value.to_pylist(), None if key is None else key.to_pylist()
+            return ManyRecords(path, route, values, keys, timestamp, None, partition)
     return ColumnRecords(path, route, settings, columns, partition)
 
 
 def _is_plain(column: Any) -> bool:
     """Whether these are few rows of an Arrow column that needs no converting."""
     kind = getattr(column, "type", None)
-    return kind is not None and len(column) <= FEW_ROWS and str(kind) in _PLAIN_TYPES
+    return (
+        kind is not None
+        and len(column) <= FEW_ROWS
+        and str(kind) in _PLAIN_TYPES
+        and column.nbytes <= _FEW_BYTES
+    )
 
 
 class ColumnRecords:
@@ -106,7 +115,7 @@ class ColumnRecords:
                 raise InvalidRecord(f"There are {counted(self._count, 'value')} and {others}")
         is_one = not _is_column(timestamp)
         self.deliveries = Deliveries(
-            (timestamp or self._now_ms) if is_one else 0,
+            (self._now_ms if timestamp is None else timestamp) if is_one else 0,
             None if is_one else _milliseconds(timestamp),
         )
         self._batches = self._encoded()

@@ -113,13 +113,12 @@ class ManyRecords:
                 self.deliveries,
             )
             return
-        self._one()
+        self._one(number)
 
-    def _one(self) -> None:
+    def _one(self, number: i64) -> None:
         index = self._done
         key = None if self._keys is None else self._keys[index]
-        number = self._partition
-        if number is None:
+        if self._keys is not None and self._partition is None:
             number = self._partitioner.choose(self._route.topic, key, len(self._route.slots))
         timestamp_ms = self._timestamp_ms
         if self._timestamps is not None:

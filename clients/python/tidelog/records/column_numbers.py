@@ -137,7 +137,8 @@ def equally_wide(data: bytes, run: range, place: int) -> tuple[Numbers, int] | N
     if first.isascii():
         return _ZIGZAG[octets], place + 1
     second = column(data, run, place + 1)
-    if not second.isascii() or octets.min() < 128:
+    # At a record's last byte there is no second one of the last record: it is malformed.
+    if len(second) != len(first) or not second.isascii() or octets.min() < 128:
         return None
     number = (octets & 127) + (np.frombuffer(second, np.uint8).astype(np.int64) << 7)
     return (number >> 1) ^ -(number & 1), place + 2

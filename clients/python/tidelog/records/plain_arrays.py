@@ -8,10 +8,15 @@ records. Invariant: reading columns never imports pandas, and numbers are not co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+
+from tidelog.errors import MessageTooLarge
+
+#: Arrow's binary columns count their bytes in 32 bits.
+_LARGEST_BYTES: Final = 2**31 - 1
 
 
 def of_numbers(numbers: Any, kind: Any) -> Any:
@@ -21,11 +26,16 @@ def of_numbers(numbers: Any, kind: Any) -> Any:
 
 def of_bytes(values: Sequence[bytes | None], kind: Any) -> Any:
     """Bytes, or UTF-8, as an Arrow array of `binary` or `string`."""
-    ends = np.zeros(len(values) + 1, np.int32)
+    ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum([len(value or b"") for value in values], out=ends[1:])
+    if ends[-1] > _LARGEST_BYTES:
+        raise MessageTooLarge(
+            f"{ends[-1]} bytes do not fit into one Arrow column of 2 GiB",
+            hint="Decode fewer batches at a time",
+        )
     valid = np.array([value is not None for value in values], np.bool_)
     bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     joined = b"".join([value for value in values if value])
     return pa.Array.from_buffers(
-        kind, len(values), [bits, pa.py_buffer(ends), pa.py_buffer(joined)]
+        kind, len(values), [bits, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(joined)]
     )

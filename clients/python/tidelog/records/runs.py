@@ -119,7 +119,8 @@ def _stamps(data: bytes, run: range, place: int, base: int) -> tuple[Iterable[in
     if first.isascii():
         return _each(first, 0, base), place + 1
     second = column(data, run, place + 1)
-    if not second.isascii() or min(first) < 128:
+    # At a record's last byte there is no second one of the last record: it is malformed.
+    if len(second) != len(first) or not second.isascii() or min(first) < 128:
         return None
     if second.count(second[:1]) == len(run):
         return _each(first, (second[0] << 7) - 128, base), place + 2
