@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import random
@@ -73,6 +74,33 @@ def test_an_error_nobody_retrieved_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     with leaks.leak_check() as found:
         asyncio.run(forget())
     assert found == ["asyncio said: Task exception was never retrieved"]
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "is_passed_over"),
+    [
+        ("PollerCompletionQueue._handle_events", errno.EBADF, True),
+        ("PollerCompletionQueue._handle_events", errno.EIO, False),
+        ("anywhere_else", errno.EBADF, False),
+    ],
+)
+def test_only_one_race_of_grpc_is_passed_over(
+    place: str, number: int, is_passed_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("asyncio"), "handlers", [])  # ours alone shall hear it
+
+    def fail() -> None:
+        raise OSError(number, "from a socket")
+
+    fail.__code__ = fail.__code__.replace(co_name=place)
+
+    async def call_it() -> None:
+        asyncio.get_running_loop().call_soon(fail)
+        await asyncio.sleep(0)
+
+    with leaks.leak_check() as found:
+        asyncio.run(call_it())
+    assert (found == []) == is_passed_over
 
 
 def test_a_task_nobody_ended_is_named() -> None:
