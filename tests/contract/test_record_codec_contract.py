@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from support.kafka_codecs import PEERS, SAMPLES, peer_batch, peer_records
-from support.record_twins import TWINS, WHY_NOT_COMPILED, Twin, has_compiled, twin
+from support.record_twins import Twin, twin
 from tidelog.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -23,15 +22,6 @@ from tidelog.errors import (
 GOLDEN: Final = Path(__file__).parent / "golden"
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 NOW: Final = 1_700_000_000_000
-
-
-@pytest.fixture(params=TWINS)
-def codec(request: pytest.FixtureRequest) -> Iterator[Twin]:
-    """Each twin in turn."""
-    if request.param == "compiled" and not has_compiled():
-        pytest.skip(WHY_NOT_COMPILED)
-    with twin(request.param).in_place() as chosen:
-        yield chosen
 
 
 def sample_batch(codec: Twin, compression: str = "none", **options: Any) -> bytes:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from support.kafka_codecs import SAMPLES, peer_records
-from support.record_twins import TWINS, WHY_NOT_COMPILED, Twin, has_compiled, twin
+from support.record_twins import Twin
 from tidelog.errors import InvalidRecord, InvalidRequest, InvalidTimestamp, MessageTooLarge
 
 pa = pytest.importorskip("pyarrow")
@@ -18,15 +17,6 @@ pa = pytest.importorskip("pyarrow")
 NOW: Final = 1_700_000_000_000
 VALUES: Final = [b"abc", None, b"", b"x" * 300, b"y" * 12, b"z" * 13] * 30
 TEXTS: Final = [None if value is None else value.decode() for value in VALUES]
-
-
-@pytest.fixture(params=TWINS)
-def codec(request: pytest.FixtureRequest) -> Iterator[Twin]:
-    """Each twin in turn."""
-    if request.param == "compiled" and not has_compiled():
-        pytest.skip(WHY_NOT_COMPILED)
-    with twin(request.param).in_place() as chosen:
-        yield chosen
 
 
 @pytest.fixture(autouse=True)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from unittest import mock
 
 import pytest
 
-from support.record_twins import TWINS, WHY_NOT_COMPILED, Twin, has_compiled, twin
+from support.record_twins import Twin
 from tidelog.errors import CorruptMessage
 
 pa = pytest.importorskip("pyarrow")
 
 NOW: Final = 1_700_000_000_000
 COLUMNS: Final = ("key", "value", "offset", "timestamp")
-
-
-@pytest.fixture(params=TWINS)
-def codec(request: pytest.FixtureRequest) -> Iterator[Twin]:
-    """Each twin in turn."""
-    if request.param == "compiled" and not has_compiled():
-        pytest.skip(WHY_NOT_COMPILED)
-    with twin(request.param).in_place() as chosen:
-        yield chosen
 
 
 def batch_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from random import Random
+from typing import NoReturn
 
 import pytest
 from storage_kit.directories import (
@@ -20,7 +21,7 @@ from storage_kit.directories import (
 from simulation.disk import SimulatedDisk
 from tidelog.errors import StorageError
 from tidelog.model import PartitionId
-from tidelog_broker.storage import DataDirectory, Log
+from tidelog_broker.storage import DataDirectory, Log, StorageConfig
 
 
 def two_logs(disk: SimulatedDisk) -> tuple[DataDirectory, list[Log]]:
@@ -97,4 +98,23 @@ def test_a_topic_that_cannot_be_deleted_can_be_deleted_later() -> None:
         directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
     directory.delete_topic(TOPIC_ID, now_ms=NOW_MS)
     assert directory.logs() == []
+    directory.close()
+
+
+def test_a_batch_counts_though_its_caches_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk, StorageConfig(free_bytes_min=0, snapshot_interval_bytes=100))
+    log = open_log(directory)
+
+    def fail(path: str, *, create: bool = False) -> NoReturn:
+        raise OSError(errno.EIO, f"{path} can't be opened ({create})")
+
+    append(log, b"first")
+    with monkeypatch.context() as broken:
+        broken.setattr(disk, "open", fail)
+        assert append(log, b"second") == 1
+    assert "the caches of orders-0 can't be written" in caplog.text
+    assert (log.log_end, log.fault) == (2, None)
     directory.close()

@@ -135,7 +135,8 @@ class ConsumerBase(Generic[Key, Value]):
         return not all(state.is_done for state in states.values())
 
     def _place_after(self, error: UnreadableBatch | LogCorrupt) -> tuple[TopicPartition, int]:
-        if not isinstance(error, UnreadableBatch | LogCorrupt) or error.next_offset is None:
+        is_known = isinstance(error, UnreadableBatch | LogCorrupt) and error.topic
+        if not is_known or error.next_offset is None:
             raise InvalidRequest(
                 f"{type(error).__name__} names no batch that could be skipped",
                 hint="seek() to where reading shall go on",
