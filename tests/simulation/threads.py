@@ -12,5 +12,13 @@ class SimulatedThreads(Threads):
     """Each call happens at a seeded moment, and is heard of at a later one."""
 
     def _begin(self, calls: Sequence[BlockingCall]) -> asyncio.Future[Outcome]:
-        loop = asyncio.get_running_loop()
-        return asyncio.gather(*(loop.run_in_executor(None, attempt, call) for call in calls))
+        return asyncio.ensure_future(_make_all(calls))
+
+
+async def _make_all(calls: Sequence[BlockingCall]) -> Outcome:
+    """As real threads do: a call that goes wrong keeps no other from being made and waited for."""
+    loop = asyncio.get_running_loop()
+    made = [loop.run_in_executor(None, attempt, call) for call in calls]
+    if made:
+        await asyncio.wait(made)
+    return [call.result() for call in made]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from aiokafka.partitioner import murmur2 as kafka_murmur2
 from hypothesis import given
@@ -24,6 +25,7 @@ from tidelog.errors import (
     SerializationFailed,
 )
 from tidelog.producer.accumulator import Accumulator, TopicRoute
+from tidelog.producer.columns import _is_plain
 from tidelog.producer.delivery import BatchDelivery, Deliveries, Delivery, Receipt
 from tidelog.producer.failures import Failures
 from tidelog.producer.handing_over import to_bytes, to_headers, to_milliseconds
@@ -419,3 +421,13 @@ def test_a_partition_that_is_not_there_is_named() -> None:
 def test_more_may_be_in_flight_where_brokers_remember_nothing(given: dict[str, Any]) -> None:
     found, _ = producer_settings({"max_in_flight": 32, **given})
     assert found.max_in_flight == 32
+
+
+def test_few_rows_are_taken_out_of_arrow_only_while_they_are_small() -> None:
+    """Large values would be copied whole beside the buffer, which could not push back."""
+    small, large = b"a" * 1000, b"a" * (1 << 20)
+    assert _is_plain(pa.array([small] * 200))
+    assert not _is_plain(pa.array([large, small]))
+    assert not _is_plain(pa.array([small] * 300))
+    assert not _is_plain(pa.array([1, 2]))
+    assert not _is_plain([small])
