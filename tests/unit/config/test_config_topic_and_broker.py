@@ -86,6 +86,7 @@ def test_broker_keys_of_kafka_without_effect_are_refused(name: str) -> None:
         ("retention.mss", "1", r"Did you mean 'retention\.ms'\?"),
         ("log.retention.ms", "1", r"the topic's is 'retention\.ms'"),
         ("segment.bytes", "1024", "from 1048576"),
+        ("max.message.bytes", "129 MiB", "from 0 to 134217728"),
     ],
 )
 def test_refusals_of_topic_keys(name: str, text: str, words: str) -> None:
@@ -99,7 +100,7 @@ def test_refusals_of_topic_keys(name: str, text: str, words: str) -> None:
         ({"retention.ms": "1"}, r"broker's default for it is 'log\.retention\.ms'"),
         ({"data.dir": "a,b"}, "one data directory"),
         ({"data.dir": ""}, "one data directory"),
-        ({"message.max.bytes": "200 MiB"}, r"raise 'socket\.request\.max\.bytes'"),
+        ({"message.max.bytes": "120 MiB"}, r"raise 'socket\.request\.max\.bytes'"),
         ({"queued.max.request.bytes": "1 MiB"}, r"Lower 'socket\.request\.max\.bytes'"),
         ({"listeners": "SSL://a:1"}, "Only PLAINTEXT"),
         ({"listeners": "a:1,b:2"}, "One listener"),

@@ -179,7 +179,7 @@ def test_refusals_of_a_creation(tmp_path: Path) -> None:
             (NewTopic("a", 1, 1, configs={"retention.mss": "1"}), InvalidConfig, "Did you mean"),
             (NewTopic("a", 1, 1, configs={"cleanup.policy": "compact"}), InvalidConfig, "later"),
             (
-                NewTopic("a", 1, 1, configs={"max.message.bytes": "200 MiB"}),
+                NewTopic("a", 1, 1, configs={"max.message.bytes": "120 MiB"}),
                 InvalidConfig,
                 r"socket\.request\.max\.bytes is 104857600",
             ),

@@ -20,9 +20,10 @@ from storage_kit.directories import (
 )
 
 from simulation.disk import SimulatedDisk
-from tidelog.errors import OutOfOrderSequence
+from tidelog.errors import OutOfOrderSequence, StorageError
 from tidelog.model import PartitionId
 from tidelog_broker.storage import Duplicate, Log, LogConfig, names, snapshots
+from tidelog_broker.storage.journal import ENDS
 
 ROOMY = LogConfig(file_delete_delay_ms=0)
 FOLDER = names.partition_folder(PARTITION)
@@ -148,3 +149,50 @@ def test_a_damaged_marker_means_recovery() -> None:
     directory = open_directory(disk)
     assert not directory.was_clean
     assert open_log(directory, ROOMY).log_end == 1
+
+
+def test_a_marker_of_an_earlier_stop_is_not_believed() -> None:
+    """As when somebody restores a part of the folder."""
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, ROOMY)
+    append(log, b"first")
+    commit(directory, log)
+    directory.close()
+    marker = disk.read_bytes(names.CLEAN_MARKER)
+    log = reopened(disk)
+    append(log, b"second")
+    log.sync()
+    log._volume.journal.write(ENDS, [(PARTITION, log.journal_key, log.durable_end)])
+    log._volume.journal.sync()
+    disk = disk.crash()
+    disk.replace(names.CLEAN_MARKER, marker)
+    log = reopened(disk)
+    assert log.log_end == 2
+    assert append(log, b"third") == 2
+    assert [header.base_offset for header in read_all(log)] == [0, 1, 2]
+
+
+def test_no_batch_goes_to_an_offset_that_the_files_turn_out_to_hold() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, ROOMY)
+    append(log, b"first")
+    commit(directory, log)
+    path = f"{FOLDER}/{0:020d}.log"
+    first = disk.read_bytes(path)
+    append(log, b"second")
+    commit(directory, log)
+    second = disk.read_bytes(path)[len(first) :]
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, ROOMY)
+    append(log, b"first")
+    commit(directory, log)
+    directory.close()
+    disk.open(path).append([second])
+    log = reopened(disk)
+    with pytest.raises(StorageError, match="found to end at 2, not at 1"):
+        append(log, b"third")
+    assert append(log, b"third") == 2
+    assert [header.base_offset for header in read_all(log)] == [0, 1, 2]

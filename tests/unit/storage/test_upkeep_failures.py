@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from random import Random
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import pytest
 from storage_kit.directories import (
@@ -15,6 +16,7 @@ from storage_kit.directories import (
     open_directory,
     open_log,
     purge,
+    read_all,
     with_config,
 )
 
@@ -118,3 +120,57 @@ def test_a_batch_counts_though_its_caches_cannot_be_written(
     assert "the caches of orders-0 can't be written" in caplog.text
     assert (log.log_end, log.fault) == (2, None)
     directory.close()
+
+
+def test_a_segment_that_cannot_be_retired_stays_one_of_its_log() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, logs = two_logs(disk)
+    disk.fail("rename", errno.EIO, path_part="/0/")
+    with pytest.raises(StorageError, match="Retention could not run everywhere"):
+        directory.run_retention(NOW_MS)
+    log = logs[0]
+    assert [header.base_offset for header in read_all(log, max_bytes=100)] == list(
+        range(log.log_start, log.log_end)
+    )
+    append(log, b"more" * 300)
+    directory.run_retention(NOW_MS)
+    assert log.log_start > 0
+    assert log.size_bytes == log.body().size_bytes
+    names = disk.list_directory(f"topics/{TOPIC_ID.hex()}/0")
+    assert sum(name.endswith(".log") for name in names) == len(log.body().segments)
+    directory.close()
+
+
+def test_a_segment_that_somebody_removed_holds_up_no_retention() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, logs = two_logs(disk)
+    disk.remove(f"topics/{TOPIC_ID.hex()}/0/00000000000000000000.log")
+    assert directory.run_retention(NOW_MS) == 2
+    assert logs[0].log_start == logs[1].log_start > 0
+
+
+CUTS: Final[dict[str, Callable[[DataDirectory, Log], object]]] = {
+    "retention": lambda directory, log: directory.run_retention(NOW_MS),
+    "deleting a topic": lambda directory, log: directory.delete_topic(TOPIC_ID, now_ms=NOW_MS),
+    "deleting records": lambda directory, log: log.advance_log_start(20, now_ms=NOW_MS),
+    "truncating": lambda directory, log: log.truncate_to(20, now_ms=NOW_MS),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_sync_of_the_journal_that_failed_is_not_tried_again(
+    cut: Callable[[DataDirectory, Log], object],
+) -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, (log, _) = two_logs(disk)
+    disk.fail("sync", errno.EIO, path_part="journal")
+    with pytest.raises(StorageError):
+        cut(directory, log)
+    with pytest.raises(StorageError, match="takes no more writes"):
+        append(log, b"more")
+    syncs = disk.operations["sync"]
+    for again in CUTS.values():
+        with pytest.raises(StorageError):
+            again(directory, log)
+    assert disk.operations["sync"] == syncs
+    assert (log.log_start, log.log_end, len(read_all(log))) == (0, 60, 60)

@@ -242,7 +242,7 @@ class DataDirectory:
             if partition_id in self._half_made:
                 self._disk.sync_directory(names.topic_folder(partition_id.topic_id))
                 self._disk.sync_directory(names.TOPICS)
-            if clean_state is not None:
+            if clean_state is not None and self._is_of_this_stop(partition_id, clean_state):
                 log.trust(clean_state, log_start)
             elif self._is_known(partition_id):
                 self._recover(log, log_start, now_ms)
@@ -251,7 +251,7 @@ class DataDirectory:
                 log.begin_empty(log_start)
                 if was_deleted:
                     # Without this a crash would delete the new partition for the old one.
-                    self._journal.sync()
+                    self.volume.sync_journal()
         except OSError as error:
             self._half_made.add(partition_id)
             raise StorageError(f"{log} could not be opened", cause=str(error)) from error
@@ -268,6 +268,16 @@ class DataDirectory:
         if partition_id not in state.ends:
             return 0, 0
         return state.starts.get(partition_id, 0), high_watermark
+
+    def _is_of_this_stop(self, partition_id: PartitionId, clean_state: CleanState) -> bool:
+        """Whether the clean marker and the journal tell of the same end.
+
+        The journal was synced before the marker was written. If it tells of another end, somebody
+        has put an older marker back, or copied one of the two files without the other.
+        """
+        if not self._journal.intact:
+            return True
+        return self._journal.state.ends.get(partition_id) == clean_state.log_end
 
     def _is_known(self, partition_id: PartitionId) -> bool:
         if self._journal.state.ends.get(partition_id, 0) > 0:
@@ -326,7 +336,7 @@ class DataDirectory:
         delay_ms = 0
         try:
             entries = [(key, key_of(key), 0) for key in partitions]
-            self._journal.write_and_sync(DELETE, entries)
+            self.volume.announce(DELETE, entries)
             for partition_id in partitions:
                 self._clean_states.pop(partition_id, None)
                 self._watermarks.pop(partition_id, None)
@@ -388,8 +398,8 @@ class DataDirectory:
             return
         entries = [(log.partition_id, log.journal_key, start) for log, start in due]
         try:
-            self._journal.write_and_sync(STARTS, entries)
-        except OSError as error:
+            self.volume.announce(STARTS, entries)
+        except (OSError, StorageError) as error:
             failures.append(f"the journal: {error}")
             return
         for log, start in due:

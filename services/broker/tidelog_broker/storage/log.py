@@ -109,6 +109,12 @@ class Log(LogState):
         try:
             if body is None or body.producers is None:
                 body = self._open_for_append(now_ms)
+                if base_offset != self.log_end:
+                    raise StorageError(
+                        f"{self} was found to end at {self.log_end}, not at {base_offset}, when it"
+                        " was opened; nothing was written",
+                        cause="Its files are not those that the last stop has left",
+                    )
             active = body.active
             config = self.config
             if (
@@ -308,11 +314,8 @@ class Log(LogState):
             raise StorageError(f"{self} is faulty and is not changed: {self.fault}")
         entry = (self.partition_id, self.journal_key, offset)
         try:
-            self._volume.journal.write_and_sync(kind, [entry])
+            self._volume.announce(kind, [entry])
         except OSError as error:
-            # Without space nothing was announced; after any other error the journal is in doubt.
-            if not self._space.note(error, 0):
-                self._space.fail(f"the journal could not be written: {error}")
             raise StorageError("The journal could not be written", cause=str(error)) from error
 
     def _cut_failed(self, error: OSError) -> StorageError:
@@ -375,10 +378,13 @@ class Log(LogState):
         due_ms = now_ms + self.config.file_delete_delay_ms
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
-        self.size_bytes -= log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms)
-        # What was dropped before it was synced needs no sync, and its file has gone.
-        first = body.segments[0].base_offset if body.segments else self.log_end
-        self._unsynced = [kept for kept in self._unsynced if kept.base_offset >= first]
+        try:
+            for size in log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms):
+                self.size_bytes -= size
+        finally:
+            # What was dropped before it was synced needs no sync, and its file has gone.
+            first = body.segments[0].base_offset if body.segments else self.log_end
+            self._unsynced = [kept for kept in self._unsynced if kept.base_offset >= first]
 
     def scrub(self, offset: int, max_bytes: int) -> int | None:
         """Check about `max_bytes` of the log from `offset` on; where to go on, None at its end.

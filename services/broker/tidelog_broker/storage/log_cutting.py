@@ -7,6 +7,8 @@ the cut counts as done. Retired segments are renamed; their space is given back 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tidelog_broker.storage import damage
 from tidelog_broker.storage.config import LogConfig
 from tidelog_broker.storage.log_body import LogBody
@@ -63,17 +65,20 @@ def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int
     body.load_producers(new_start, now_ms)
 
 
-def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> int:
-    """Retire the segments that lie wholly below `new_start`; the bytes that makes."""
-    retired_bytes = 0
+def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> Iterator[int]:
+    """Retire the segments that lie wholly below `new_start`; the bytes of each, as it goes.
+
+    One that can't be retired is still a segment of the log, and so are all behind it.
+    """
     while len(body.segments) > 1 and body.end_offset_of(0, log_end) <= new_start:
-        segment = body.segments.pop(0)
-        retired_bytes += segment.size
+        segment = body.segments[0]
+        retired_bytes = segment.size
         body.volume.trash.add(segment.retire(), due_ms)
+        del body.segments[0]
         body.refresh()
+        yield retired_bytes
     body.epochs.cut_start(new_start)
     kept = [damaged for damaged in body.damaged_ranges if damaged.end_offset > new_start]
     if len(kept) != len(body.damaged_ranges):
         body.damaged_ranges = kept
         damage.write(body.volume.disk, body.folder, kept)
-    return retired_bytes

@@ -29,7 +29,6 @@ from tidelog_broker.storage.journal import CUT, RESET
 from tidelog_broker.storage.leader_epochs import LeaderEpochs
 from tidelog_broker.storage.producer_state import ProducerStates
 from tidelog_broker.storage.segment import (
-    BATCH_BYTES_MAX,
     INDEX,
     LOG,
     TIME_INDEX,
@@ -37,6 +36,7 @@ from tidelog_broker.storage.segment import (
     Segment,
 )
 from tidelog_broker.storage.volume import Volume
+from tidelog_runtime.configs.topic import BATCH_BYTES_MAX
 
 _WINDOW_BYTES: Final = 1 << 20
 #: Looking for the next batch behind damage, so many false beginnings end the search.

@@ -17,14 +17,13 @@ from tidelog_broker.storage import names
 from tidelog_broker.storage.open_files import OpenFile
 from tidelog_broker.storage.segment_index import Coverage, SegmentIndex, file_headers
 from tidelog_broker.storage.volume import Volume
+from tidelog_runtime.configs.topic import BATCH_BYTES_MAX
 from tidelog_runtime.disk import Buffer, File
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 
-#: No batch is larger than a request may be; a header that claims more is damage.
-BATCH_BYTES_MAX: Final = 128 << 20
 #: Positions must fit the index's 32 bits, relative offsets too.
 SEGMENT_BYTES_MAX: Final = (1 << 31) - 1
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
@@ -322,7 +321,9 @@ class Segment:
         """Rename the file so that it is no longer there; the path to purge later."""
         self.close()
         self.remove_index_files()
-        self._disk.rename(self.path, self.path + names.DELETED)
+        # Somebody may have removed it already.
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.rename(self.path, self.path + names.DELETED)
         return self.path + names.DELETED
 
     def remove(self) -> None:

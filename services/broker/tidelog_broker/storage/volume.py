@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
 from tidelog.errors import DiskFull, StorageError
+from tidelog.model import PartitionId
 from tidelog_broker.storage import names
 from tidelog_broker.storage.config import StorageConfig
 from tidelog_broker.storage.journal import Journal
@@ -173,3 +174,28 @@ class Volume:
         self.indexes = LoadedIndexes(_INDEXES_KEPT)
         self.space = SpaceGuard(disk, config.free_bytes_min)
         self.trash = Trash(disk)
+
+    def announce(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
+        """Journal what is about to be cut, durably; raises OSError, StorageError."""
+        if self.space.fault is not None:
+            raise StorageError(f"The data directory takes no more writes: {self.space.fault}")
+        try:
+            self.journal.write(kind, entries)
+        except OSError as error:
+            # Without space nothing was announced, and what is there is as it was.
+            if not self.space.note(error, 0):
+                self.space.fail(f"the journal could not be written: {error}")
+            raise
+        self.sync_journal()
+
+    def sync_journal(self) -> None:
+        """Make the journal durable; raises OSError.
+
+        After an error nobody knows what of it is on the disk, and a further sync would not tell:
+        nothing is written to this data directory from then on.
+        """
+        try:
+            self.journal.sync()
+        except OSError as error:
+            self.space.fail(f"the journal failed: {error}")
+            raise

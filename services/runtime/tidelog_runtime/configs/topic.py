@@ -22,6 +22,9 @@ from tidelog_runtime.config import (
 )
 from tidelog_runtime.configs.kafka_names import TOPIC_NAMES_FOR_LATER
 
+#: No topic takes larger batches: in a log, a header that claims more is damage.
+BATCH_BYTES_MAX: Final = 128 << 20
+
 #: Topic key to the broker key that it inherits from, where nobody set it for the topic.
 INHERITED_FROM: Final[Mapping[str, str]] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -87,7 +90,7 @@ KEYS: Final = (
         1_048_588,
         "The largest batch that is accepted, after compression.",
         minimum=0,
-        maximum=INT_MAX,
+        maximum=BATCH_BYTES_MAX,
         dynamic=True,
     ),
     ConfigKey(
