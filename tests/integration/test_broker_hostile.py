@@ -6,6 +6,7 @@ TIDELOG_TEST_HOSTILE=100000 chooses another number of mutated batches than the u
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ from harness.client import Client, error_of, partition_batch, produce_request
 from harness.hostile import fill, mutated_batch, mutated_bytes, valid_batches
 from harness.processes import ProcessNode, running_node
 from tidelog.records.batch import batch_headers, check_batch
+from tidelog.wire.envelopes import varint
 from tidelog.wire.v1 import (
     admin_pb2,
     broker_pb2,
@@ -32,6 +34,7 @@ from tidelog.wire.v1 import (
     fetch_pb2,
     produce_pb2,
 )
+from tidelog_broker.api.request_limits import REQUEST_ITEMS_MAX
 
 BATCHES: Final = int(os.environ.get("TIDELOG_TEST_HOSTILE", "20000"))
 BATCHES_A_REQUEST: Final = 100
@@ -250,3 +253,39 @@ def test_absurd_values_get_typed_errors(node: ProcessNode, random_source: random
     survives(node, scenario)
     print(dict(codes))
     assert codes.total() > CALLS // 2
+
+
+def too_many_items(method: Any) -> bytes:
+    """A request of one call with more items in its first list than a broker reads."""
+    lists = [field for field in method.input_type.fields if field.is_repeated]
+    item = varint(lists[0].number << 3 | 2) + b"\x00" if lists else b""
+    return item * (REQUEST_ITEMS_MAX + 1)
+
+
+def test_requests_of_too_many_items_are_not_read(node: ProcessNode) -> None:
+    """Two bytes each on the wire, a hundred each once they are read, and an answer each."""
+    contents = {
+        f"/{service.full_name}/{method.name}": too_many_items(method)
+        for file in (broker_pb2, admin_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+
+    async def scenario(client: Client) -> None:
+        for path, content in contents.items():
+            if not content:
+                continue
+            stream: Any = client.channel.stream_stream(path)
+            call = stream(timeout=CALL_LIMIT_S)
+            await call.write(content)
+            await call.done_writing()
+            answers = b""
+            # gRPC raises here for some kinds of calls and not for others.
+            with contextlib.suppress(AioRpcError):
+                while (answer := await call.read()) is not grpc.aio.EOF:
+                    answers += answer
+            refusal = answers.decode(errors="replace") + (await call.details() or "")
+            assert "more than 100000 items is not read" in refusal, path
+
+    assert sum(map(bool, contents.values())) >= 12
+    survives(node, scenario)

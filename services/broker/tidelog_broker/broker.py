@@ -24,8 +24,8 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.model import BrokerId, Offset, TopicId
-from tidelog.wire.v1 import admin_pb2_grpc, common_pb2, produce_pb2
-from tidelog_broker.api.registration import add_broker_service
+from tidelog.wire.v1 import common_pb2, produce_pb2
+from tidelog_broker.api.registration import add_admin_service, add_broker_service
 from tidelog_broker.api.service import (
     ADMIN_SERVICE,
     BROKER_SERVICE,
@@ -272,7 +272,7 @@ class Broker:
 
             def register(server: Server, calls: Calls = calls) -> None:
                 add_broker_service(BrokerService(calls), server)
-                admin_pb2_grpc.add_AdminServicer_to_server(AdminService(calls), server)
+                add_admin_service(AdminService(calls), server)
 
             server = await self._ports.serving(listener, register, (BROKER_SERVICE, ADMIN_SERVICE))
             self._servers.append(server)

@@ -152,6 +152,31 @@ def varint(number: int) -> bytes:
     return bytes(encoded)
 
 
+def has_more_fields(content: bytes, limit: int) -> bool:
+    """Whether a message holds more values than that, repeated ones each; nothing of it is read.
+
+    What is no message has so many as stand before its fault.
+    """
+    position, end = 0, len(content)
+    try:
+        for _ in range(limit + 1):
+            if position == end:
+                return False
+            length = content[position + 1]
+            if content[position] & 0x87 != _LENGTH_DELIMITED:
+                _, _, position = _field(content, position, end)
+            elif length <= _SEVEN_BITS:
+                # Items with small batches come by the thousand: a tag and a length of few bytes.
+                position += 2 + length
+            elif content[position + 2] <= _SEVEN_BITS:
+                position += 3 + (length & _SEVEN_BITS | content[position + 2] << 7)
+            else:
+                _, _, position = _field(content, position, end)
+    except (DecodeError, IndexError):
+        return False
+    return True
+
+
 def _read_varint(content: bytes, position: int) -> tuple[int, int]:
     """A number, and the position behind it."""
     number = 0

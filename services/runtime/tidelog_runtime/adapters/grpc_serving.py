@@ -157,16 +157,15 @@ class RefusesUnreadable(grpc.aio.ServerInterceptor):
 
 
 class Unreadable:
-    """Stands in the place of a request that could not be read."""
+    """Stands in the place of a request that could not be read, or was not."""
 
-    def __init__(self, cause: str) -> None:
-        self.cause = cause
+    def __init__(self, error: InvalidRequest) -> None:
+        self.error = error
 
     async def refuse(self, context: Any) -> None:
         """Ends the call with the error as clients know it."""
-        error = InvalidRequest("The request is no message of this call", cause=self.cause)
-        trailing = ((ERROR_KEY, to_wire(error).SerializeToString()),)
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error), trailing)
+        trailing = ((ERROR_KEY, to_wire(self.error).SerializeToString()),)
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(self.error), trailing)
 
 
 def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
@@ -177,8 +176,11 @@ def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
     def read(content: bytes) -> Any:
         try:
             return deserialize(content)
+        except InvalidRequest as error:
+            return Unreadable(error)
         except DecodeError as error:
-            return Unreadable(str(error))
+            cause = str(error)
+            return Unreadable(InvalidRequest("The request is no message of this call", cause=cause))
 
     async def answer(request: Any, context: Any) -> Any:
         if type(request) is Unreadable:
