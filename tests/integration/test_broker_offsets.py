@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from storage_kit.batches import batch
 
+from harness.client import partition_batch, produce_request
 from harness.nodes import LiveNode, on_node
 from tidelog.wire.v1 import admin_pb2, common_pb2, offsets_pb2
+from tidelog_broker.storage.journal import Journal
 
 LATEST, EARLIEST, NEWEST = -1, -2, -3
 
@@ -163,3 +167,31 @@ async def test_clients_cannot_delete_records_of_internal_topics(node: LiveNode) 
     await node.internal.create("__groups")
     answer = await delete_below(node, -1, "__groups")
     assert answer.error.code == common_pb2.TOPIC_AUTHORIZATION_FAILED
+
+
+@on_node()
+async def test_partitions_share_the_sync_that_announces_what_is_deleted(node: LiveNode) -> None:
+    """Each of a thousand had one of its own, and nobody was served for seconds."""
+    await node.client.create("orders", 250)
+    wanted = [*range(250), 7, 249, 250]
+    for _ in range(3):
+        items = (partition_batch("orders", batch(b"x"), partition=at) for at in range(250))
+        await node.client.broker.Produce(produce_request(*items))
+    request = admin_pb2.DeleteRecordsRequest()
+    for at in wanted:
+        request.partitions.add(topic="orders", partition=at, before_offset=at % 3)
+    request.partitions[250].before_offset = 3
+    journal = node.node.broker.directory.volume.journal
+    with patch.object(Journal, "sync", autospec=True, side_effect=Journal.sync) as sync:
+        answers = (await node.client.admin.DeleteRecords(request)).partitions
+    assert sync.call_count == 3
+    starts = [at % 3 for at in wanted]
+    starts[250], starts[252] = 3, -1
+    assert [answer.low_watermark for answer in answers] == starts
+    assert answers[252].error.code == common_pb2.UNKNOWN_TOPIC_OR_PARTITION
+    assert set(journal.state.starts.values()) == {1, 2, 3}
+    await node.restart()
+    starts[7] = 3
+    for at in range(250):
+        found = await node.client.list_offset("orders", EARLIEST, partition=at)
+        assert told(found)[0] == starts[at]

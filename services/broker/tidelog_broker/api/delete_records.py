@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import OffsetOutOfRange, TidelogError
+from tidelog.errors import OffsetOutOfRange, StorageError, TidelogError
 from tidelog.model import TopicId
 from tidelog.wire.v1 import admin_pb2
 from tidelog_runtime.wire_errors import to_wire
@@ -13,10 +15,17 @@ if TYPE_CHECKING:
     from tidelog_broker.api.caller import Caller
     from tidelog_broker.broker import Broker
     from tidelog_broker.partition.partition import Partition
+    from tidelog_broker.storage.log import Log
 
 
-def _delete_below(partition: Partition, before_offset: int, now_ms: int) -> int:
-    """Deletes; the first offset that is left."""
+#: So many partitions share a sync of the journal; between them other callers have their turn.
+PARTITIONS_A_SYNC: Final = 100
+
+Item = tuple[admin_pb2.DeleteRecordsPartition, admin_pb2.DeletedRecords]
+
+
+def _wanted_start(partition: Partition, before_offset: int) -> int:
+    """Where the log is to start."""
     partition.core.check_leader(None)
     high_watermark = partition.core.high_watermark
     offset = high_watermark if before_offset == -1 else before_offset
@@ -26,9 +35,43 @@ def _delete_below(partition: Partition, before_offset: int, now_ms: int) -> int:
             f" watermark is {high_watermark}",
             hint="Give an offset up to the high watermark, or -1 for it",
         )
-    if offset > partition.log.log_start:
-        partition.log.advance_log_start(offset, now_ms=now_ms)
-    return partition.log.log_start
+    if partition.log.fault is not None:
+        raise StorageError(
+            f"{partition.core.name} is faulty and is not changed: {partition.log.fault}"
+        )
+    return offset
+
+
+def _delete(broker: Broker, caller: Caller, items: Iterable[Item]) -> None:
+    """Deletes in some partitions and fills their answers: found, announced, then moved."""
+    now_ms = broker.clock.now_ms()
+    found: list[tuple[Partition, int, admin_pb2.DeletedRecords]] = []
+    starts: dict[Log, int] = {}
+    for item, answer in items:
+        try:
+            partition = broker.replicas.find(
+                item.topic, TopicId(item.topic_id), item.partition, caller.principal
+            )
+            start = _wanted_start(partition, item.before_offset)
+        except TidelogError as error:
+            answer.error.CopyFrom(to_wire(error))
+            continue
+        found.append((partition, start, answer))
+        if start > partition.log.log_start:
+            # Named twice, it moves to the higher one.
+            starts[partition.log] = max(start, starts.get(partition.log, start))
+    try:
+        broker.directory.announce_starts(starts.items())
+    except StorageError as error:
+        for _, _, answer in found:
+            answer.error.CopyFrom(to_wire(error))
+        return
+    for partition, start, answer in found:
+        try:
+            partition.log.advance_log_start(start, now_ms=now_ms, is_announced=True)
+            answer.low_watermark = partition.log.log_start
+        except TidelogError as error:
+            answer.error.CopyFrom(to_wire(error))
 
 
 async def delete_records(
@@ -36,17 +79,13 @@ async def delete_records(
 ) -> admin_pb2.DeleteRecordsResponse:
     """One answer a partition, in the order of the request."""
     response = admin_pb2.DeleteRecordsResponse()
+    items: list[Item] = []
     for item in request.partitions:
         answer = response.partitions.add(
             topic=item.topic, topic_id=item.topic_id, partition=item.partition, low_watermark=-1
         )
-        try:
-            partition = broker.replicas.find(
-                item.topic, TopicId(item.topic_id), item.partition, caller.principal
-            )
-            answer.low_watermark = _delete_below(
-                partition, item.before_offset, broker.clock.now_ms()
-            )
-        except TidelogError as error:
-            answer.error.CopyFrom(to_wire(error))
+        items.append((item, answer))
+    for first in range(0, len(items), PARTITIONS_A_SYNC):
+        _delete(broker, caller, items[first : first + PARTITIONS_A_SYNC])
+        await asyncio.sleep(0)
     return response

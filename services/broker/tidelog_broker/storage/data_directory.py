@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -392,15 +392,22 @@ class DataDirectory:
             raise StorageError("Retention could not run everywhere", cause="; ".join(failures[:3]))
         return len(due)
 
-    def _drop(self, due: list[tuple[Log, int]], now_ms: int, failures: list[str]) -> None:
-        """Move the starts of these logs, announced by one sync of the journal."""
-        if not due:
+    def announce_starts(self, starts: Iterable[tuple[Log, int]]) -> None:
+        """Journal that these logs are about to start there, by one sync; raises StorageError."""
+        entries = [(log.partition_id, log.journal_key, start) for log, start in starts]
+        if not entries:
             return
-        entries = [(log.partition_id, log.journal_key, start) for log, start in due]
         try:
             self.volume.announce(STARTS, entries)
-        except (OSError, StorageError) as error:
-            failures.append(f"the journal: {error}")
+        except OSError as error:
+            raise StorageError("The journal could not be written", cause=str(error)) from error
+
+    def _drop(self, due: list[tuple[Log, int]], now_ms: int, failures: list[str]) -> None:
+        """Move the starts of these logs."""
+        try:
+            self.announce_starts(due)
+        except StorageError as error:
+            failures.append(f"the journal: {error.cause or error}")
             return
         for log, start in due:
             try:

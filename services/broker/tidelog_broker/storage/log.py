@@ -294,15 +294,19 @@ class Log(LogState):
         self.high_watermark = offset
         self._after_cut(body, offset)
 
-    def advance_log_start(self, offset: int, *, now_ms: int) -> None:
-        """Records below `offset` are deleted; whole segments give their space back."""
+    def advance_log_start(self, offset: int, *, now_ms: int, is_announced: bool = False) -> None:
+        """Records below `offset` are deleted; whole segments give their space back.
+
+        Who moves many logs announces them together: `DataDirectory.announce_starts`.
+        """
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"Records of {self} below {offset} cannot be deleted: only those below "
                 f"{self.high_watermark} are committed"
             )
         if offset > self.log_start:
-            self._announce(STARTS, offset)
+            if not is_announced:
+                self._announce(STARTS, offset)
             try:
                 self.apply_log_start(offset, now_ms)
             except OSError as error:
