@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tidelog_broker.storage.log import Log
 
 
-#: So many partitions share a sync of the journal; between them other callers have their turn.
-PARTITIONS_A_SYNC: Final = 100
+#: So many partitions share a sync of the journal; then other callers have their turn, since each
+#: also costs the file system some milliseconds.
+PARTITIONS_A_SYNC: Final = 16
 
 Item = tuple[admin_pb2.DeleteRecordsPartition, admin_pb2.DeletedRecords]
 
