@@ -23,19 +23,22 @@ from tidelog.errors import BrokerUnreachable
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import assigned_prefix, read_header
 from tidelog.records.builder import BatchBuilder
+from tidelog.records.compression import Compression
 
 NAME = TopicPartition("orders", 0)
 VIEW = TopicView("orders", TopicId(b"id"), False, (Leader("one:1", 0),))
 
 
-def log_of(counts: list[int]) -> list[bytes]:
+def log_of(
+    counts: list[int], value: bytes = b"%d", compression: Compression = Compression.NONE
+) -> list[bytes]:
     """Batches of so many records as a log keeps them; the value of each record is its offset."""
     batches = []
     for end, count in zip(accumulate(counts), counts, strict=True):
         builder = BatchBuilder()
         for offset in range(end - count, end):
-            builder.append(b"%d" % offset, None, (), offset)
-        content = builder.build()
+            builder.append(value % offset, None, (), offset)
+        content = builder.build(compression=compression)
         batches.append(assigned_prefix(read_header(content), end - count, 0) + content[16:])
     return batches
 
@@ -166,3 +169,16 @@ def test_a_table_ends_once_it_has_its_bytes_whatever_has_come() -> None:
     rows = sum(part.num_rows for part in first)
     (second, *_) = world.reading.take_columns(1_000_000, ("value", "offset"))
     assert second.column("offset")[0].as_py() == rows < 400_000
+
+
+def test_of_a_compressed_fetch_no_more_is_unpacked_than_a_table_takes() -> None:
+    world = World([1_000] * 12, None)
+    world.log = log_of([1_000] * 12, b"%08d" + b"." * 992, Compression.GZIP)
+    world.push(12)
+    assert len(world.deliveries) == 1
+    for rows in (5_000, 5_000, 2_000):
+        taken = world.reading.take_columns(1_000_000, ("value", "offset"))
+        offsets = [offset for part in taken for offset in part.column("offset").to_pylist()]
+        assert len(offsets) == rows
+        world.expect(offsets)
+    assert world.given_back == world.pushed

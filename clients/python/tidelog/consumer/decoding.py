@@ -7,6 +7,7 @@ topic, partition and offsets, with the offset where the reader can go on.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic
@@ -22,7 +23,7 @@ from tidelog.errors import CorruptMessage, MessageTooLarge, TidelogError, Unsupp
 from tidelog.model import TopicPartition
 from tidelog.records import COMPILED
 from tidelog.records.batch import HEADER_BYTES, BatchHeader, batch_headers, read_header
-from tidelog.records.columns import COLUMNS, decode_columns
+from tidelog.records.columns import COLUMNS, decode_columns, decode_part
 from tidelog.records.decoder import append_records, decode_batch
 from tidelog.records.record import Record
 from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES, BatchBody, BatchSource
@@ -166,23 +167,27 @@ class Decoding(Generic[Key, Value]):
 
     def columns(self, pushed: Pushed, names: Sequence[str] = DEFAULT_COLUMNS) -> Any:
         """A `pyarrow.RecordBatch` of the records from the pushed base offset on."""
+        rows, _ = self.some_columns(pushed, names, sys.maxsize)
+        return rows
+
+    def some_columns(
+        self, pushed: Pushed, names: Sequence[str], room_bytes: int
+    ) -> tuple[Any, int]:
+        """As `columns`, of the first batches that fill so many bytes; where the others begin."""
         name = pushed.state.name
         own = [column for column in names if column not in ("topic", "partition")]
         try:
-            decoded = decode_columns(
+            decoded, rest = decode_part(
+                self._source(pushed),
                 pushed.data,
-                name.topic,
-                name.partition,
-                span=(pushed.begin, pushed.end),
+                (pushed.begin, pushed.end),
                 columns=own or ["offset"],
-                start_offset=pushed.base_offset,
                 end_offset=pushed.next_offset,
-                limit_bytes=self.limit_bytes,
-                check_crc=self.check_crc,
+                room_bytes=room_bytes,
             )
         except _UNREADABLE as error:
             raise self._named_by_records(pushed, error) from error
-        return decoded if len(own) == len(names) else _with_place(decoded, names, name)
+        return (decoded if len(own) == len(names) else _with_place(decoded, names, name)), rest
 
     def table(self, rows: list[Any], names: tuple[str, ...]) -> Any:
         """A `pyarrow.Table` of record batches of these columns, also of none."""

@@ -51,7 +51,8 @@ class Reading(Generic[Key, Value]):
             delivery = deliveries.popleft()
             state = delivery.state
             if isinstance(delivery, Pushed):
-                self._give_back(delivery.address, delivery.size_bytes)
+                if delivery.address:
+                    self._give_back(delivery.address, delivery.size_bytes)
                 if delivery.generation == state.generation:
                     return delivery
             elif delivery.generation != state.generation:
@@ -163,13 +164,14 @@ class Reading(Generic[Key, Value]):
     def take_columns(self, max_rows: int, names: tuple[str, ...]) -> list[Any]:
         """Record batches of up to so many rows together, of what has been fetched.
 
-        The one that reaches `TABLE_BYTES` is the last one.
+        The one that reaches `TABLE_BYTES` is the last one; of a fetch no more is decompressed than
+        that takes.
         """
         taken: list[Any] = []
         room_bytes = TABLE_BYTES
         while max_rows > 0 and room_bytes > 0:
             try:
-                rows = self._next_rows(names)
+                rows = self._next_rows(names, room_bytes)
             except TidelogError:
                 if taken:
                     break
@@ -193,7 +195,7 @@ class Reading(Generic[Key, Value]):
             self._finish(self._pushed)
         return rows.select(list(names))
 
-    def _next_rows(self, names: tuple[str, ...]) -> Any:
+    def _next_rows(self, names: tuple[str, ...], room_bytes: int) -> Any:
         """The next rows, their offsets in the last column; None: no more."""
         pushed = self._current()
         if pushed is not None and self._rows is not None and self._rows[0] == names:
@@ -204,17 +206,23 @@ class Reading(Generic[Key, Value]):
         self._begin(pushed)
         wanted = (*(name for name in names if name != "offset"), "offset")
         try:
-            rows = self.decoding.columns(pushed, wanted)
+            rows, position = self.decoding.some_columns(pushed, wanted, room_bytes)
         except UnreadableBatch as unreadable:
-            good, rest = pushed.split(unreadable.position)
+            good, _ = pushed.split(unreadable.position)
             if not good.size_bytes or good.next_offset <= good.base_offset:
                 raise
-            self._begin(good)
-            self.deliveries.appendleft(rest)
-            rows = self.decoding.columns(good, wanted)
+            rows, position = self.decoding.some_columns(good, wanted, room_bytes)
+        if position < pushed.end:
+            self._leave_for_later(pushed, position)
         if not rows.num_rows and self._pushed is not None:
             self._finish(self._pushed)
         return rows
+
+    def _leave_for_later(self, pushed: Pushed, position: int) -> None:
+        """What lies behind a place in the fetched bytes has its turn with the next rows."""
+        first, rest = pushed.split(position)
+        self._begin(first)
+        self.deliveries.appendleft(rest)
 
     # ------------------------------------------------------------------ where the reader is
 

@@ -9,6 +9,7 @@ what `BatchBuilder` would.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,19 +50,39 @@ def decode_columns(  # noqa: PLR0913 - what to read and how: each stands for its
     topic and partition serve the words of an error. Raises as `decode_records` does.
     """
     names = (*columns, "headers") if include_headers and "headers" not in columns else (*columns,)
+    source = BatchSource(
+        topic, partition, start_offset=start_offset, limit_bytes=limit_bytes, check_crc=check_crc
+    )
+    end = _BEYOND_ALL_OFFSETS if end_offset is None else end_offset
+    whole = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    span = span or (0, len(whole))
+    rows, _ = decode_part(source, whole, span, columns=names, end_offset=end)
+    return rows
+
+
+def decode_part(
+    source: BatchSource,
+    data: bytes,
+    span: tuple[int, int],
+    *,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    end_offset: int = _BEYOND_ALL_OFFSETS,
+    room_bytes: int = sys.maxsize,
+) -> tuple[Any, int]:
+    """The first batches of a span of `data`, and where in it the rest of them begins.
+
+    As many batches as it takes until their records, decompressed, fill `room_bytes`: what a
+    megabyte of batches holds may be a hundred of them. Otherwise as `decode_columns`.
+    """
+    names = (*columns,)
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or len(set(names)) != len(names):
         raise InvalidRequest(
             f"The columns {list(names)} are not possible", hint=f"Once each of {list(COLUMNS)}"
         )
     decode_bodies = _loaded("column_decoder").decode_bodies
-    source = BatchSource(
-        topic, partition, start_offset=start_offset, limit_bytes=limit_bytes, check_crc=check_crc
-    )
-    end = _BEYOND_ALL_OFFSETS if end_offset is None else end_offset
-    whole = buffer if isinstance(buffer, bytes) else bytes(buffer)
-    bodies = _wanted_bodies(source, whole, span or (0, len(whole)), end)
-    return decode_bodies(source, bodies, names, end)
+    bodies, rest = _wanted_bodies(source, data, span, (end_offset, room_bytes))
+    return decode_bodies(source, bodies, names, end_offset), rest
 
 
 def encode_columns(
@@ -116,16 +137,20 @@ def loose_columns(
 
 
 def _wanted_bodies(
-    source: BatchSource, whole: bytes, span: tuple[int, int], end_offset: int
-) -> list[BatchBody]:
+    source: BatchSource, whole: bytes, span: tuple[int, int], limits: tuple[int, int]
+) -> tuple[list[BatchBody], int]:
+    """The records of batches up to an end offset, or a size; and where the rest begins."""
     bodies = []
     position, end = span
-    while position < end:
+    end_offset, room_bytes = limits
+    while position < end and room_bytes > 0:
         header = source.header(whole, position)
         if source.is_wanted(header) and header.base_offset < end_offset:
-            bodies.append(source.body(whole, position, header))
+            body = source.body(whole, position, header)
+            bodies.append(body)
+            room_bytes -= body.end - body.start
         position += header.size
-    return bodies
+    return bodies, position
 
 
 def _loaded(name: str) -> Any:
