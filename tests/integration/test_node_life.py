@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import threading
 from pathlib import Path
@@ -211,7 +212,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(data_dir: Path) -> None:
         ("advertised.listeners=nonsense", ("advertised.listeners", "nonsense", "host:port")),
         ("compression.type=gzip", ("compression.type", "gzip", "producer")),
         ("nonsense", ("nonsense", "KEY=VALUE")),
-        ("message.max.bytes=1 GiB", ("message.max.bytes", "socket.request.max.bytes")),
+        ("message.max.bytes=120 MiB", ("message.max.bytes", "socket.request.max.bytes")),
     ],
 )
 def test_a_bad_value_is_refused(data_dir: Path, setting: str, words: tuple[str, ...]) -> None:
@@ -338,3 +339,17 @@ def test_a_stop_waits_for_a_checkpoint_that_is_under_way(data_dir: Path) -> None
         make_disk=SlowCheckpoints,
         replica_high_watermark_checkpoint_interval_ms="1",
     )
+
+
+def test_a_node_whose_data_directory_is_removed_says_so_and_ends(data_dir: Path) -> None:
+    with running_node(data_dir) as node:
+        asyncio.run(produce_one(node.bootstrap))
+        shutil.rmtree(data_dir)
+        eventually(lambda: node.has_ended, waiting_for="the node to end")
+        assert node.exit_code() == 1
+        assert "it was removed, or another was put in its place" in node.log
+
+
+async def produce_one(address: str) -> None:
+    async with Client(address) as client:
+        assert not (await client.produce("orders", batch(b"x"))).HasField("error")

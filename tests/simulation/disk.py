@@ -119,6 +119,10 @@ class SimulatedLock:
         self._path = path
         self._locks = locks
 
+    def is_in_place(self) -> bool:
+        """Nobody removes a simulated directory."""
+        return self._locks.get(self._path) is self
+
     def release(self) -> None:
         """Let another process have it."""
         if self._locks.get(self._path) is self:

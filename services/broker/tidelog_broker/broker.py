@@ -338,11 +338,13 @@ class Broker:
     async def _watch_space_forever(self) -> None:
         """Keeps the reserve: what deletes and metadata need when the disk is otherwise full.
 
+        Ends the broker when the data directory has gone.
         What was deleted gives its space back here, step by step and off the event loop.
         """
         while True:
             await asyncio.sleep(SPACE_CHECK_S)
             try:
+                self.directory.check_place()
                 self.directory.can_append(self.clock.now_ms())
                 await self._purge_deleted()
             except OSError as error:

@@ -66,6 +66,9 @@ class File(Protocol):
 class Lock(Protocol):
     """A data directory held by this process."""
 
+    def is_in_place(self) -> bool:
+        """False once the lock's file was removed, or the directory, or another took its place."""
+
     def release(self) -> None:
         """Let another process have it."""
 

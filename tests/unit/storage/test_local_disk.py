@@ -146,3 +146,14 @@ def test_one_process_a_data_directory(tmp_path: Path) -> None:
     with pytest.raises(AlreadyLocked):
         disk.acquire_lock("lock")
     again.release()
+
+
+def test_a_lock_knows_when_its_directory_has_gone(tmp_path: Path) -> None:
+    disk = LocalDisk(tmp_path / "data")
+    lock = disk.acquire_lock("lock")
+    assert lock.is_in_place()
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    assert not lock.is_in_place()
+    LocalDisk(tmp_path / "data").acquire_lock("lock").release()
+    assert not lock.is_in_place()
+    lock.release()

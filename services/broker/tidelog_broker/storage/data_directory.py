@@ -9,6 +9,7 @@ after everything else is durable.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 _WITHOUT_IDENTITY: Final = (
     "Restore the file from a copy, or start with an empty directory to replicate it anew"
 )
+_GONE: Final = "it was removed, or another was put in its place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +367,15 @@ class DataDirectory:
 
     # --- upkeep --------------------------------------------------------------------------------
 
+    def check_place(self) -> None:
+        """Raises StorageError once the directory isn't there any more: a removal, an unmount.
+
+        Open files would take appends and syncs as before, and nobody would ever see them again.
+        """
+        if not self._lock.is_in_place():
+            self.volume.space.fail(_GONE)
+            raise StorageError(f"The data directory can't be used any more: {_GONE}")
+
     def can_append(self, now_ms: int) -> bool:
         """Look at the free space: whether appends are accepted from now on."""
         return self.volume.space.check(now_ms)
@@ -445,6 +456,8 @@ class DataDirectory:
     def close(self) -> None:
         """Sync and close everything; the clean marker comes last, the lock goes after it."""
         try:
+            if not self._lock.is_in_place():
+                raise FileNotFoundError(errno.ENOENT, _GONE)
             self._close_logs()
         except OSError as error:
             raise StorageError(

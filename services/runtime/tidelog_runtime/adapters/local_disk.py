@@ -18,10 +18,19 @@ from tidelog_runtime.disk import AlreadyLocked
 class LocalLock:
     """An flock on a file that names its holder; the kernel releases it with the process."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_path")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
+        self._path = path
+
+    def is_in_place(self) -> bool:
+        """Whether the file of that name is still the one that is locked."""
+        try:
+            found = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(found, os.fstat(self._descriptor))
 
     def release(self) -> None:
         """Close the lock file, and with it the lock."""
@@ -133,4 +142,4 @@ class LocalDisk:
             raise AlreadyLocked(absolute, named) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-        return LocalLock(descriptor)
+        return LocalLock(descriptor, absolute)
