@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codeop import compile_command
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,30 @@ def test_a_page_does_what_it_says(
         for block in blocks_of((ROOT / document).read_text()):
             if block.language in RUNNABLE:
                 page.run(block)
+
+
+def untypable(text: str) -> str:
+    """The first line that Python's prompt refuses when a block is typed in, or nothing.
+
+    The prompt ends a statement at an empty line, also where a file would go on.
+    """
+    statement: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        statement.append(line)
+        try:
+            is_complete = compile_command("\n".join(statement)) is not None
+        except SyntaxError:
+            return line
+        if is_complete:
+            statement = []
+    return ""
+
+
+def test_the_readme_can_be_typed_in_at_the_prompt() -> None:
+    assert untypable("if 1:\n    a()\n\n    b()\n") == "    b()"
+    blocks = [each for each in blocks_of((ROOT / "README.md").read_text()) if each.prints]
+    assert [untypable(each.text) for each in blocks] == [""] * len(blocks)
+    assert blocks
 
 
 def test_the_pages_that_must_have_examples_have_some() -> None:
