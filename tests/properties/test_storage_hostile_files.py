@@ -1,8 +1,12 @@
-"""Files that somebody else has written on: typed errors, bounded memory, nothing else."""
+"""Files that somebody else has written on: typed errors, bounded memory, nothing else.
+
+TIDELOG_TEST_HOSTILE=100000 chooses more rounds than the usual ones, here 2 x 50000.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import tracemalloc
 
@@ -17,6 +21,7 @@ from tidelog_broker.storage import Log, StorageConfig
 
 CONFIG = StorageConfig(free_bytes_min=0, snapshot_interval_bytes=900)
 MEMORY_BYTES_MAX = 16 << 20
+ROUNDS = int(os.environ.get("TIDELOG_TEST_HOSTILE", "500")) // 2
 
 
 def written(cleanly: bool) -> dict[str, bytes]:
@@ -103,7 +108,7 @@ def test_any_file_may_hold_anything(cleanly: bool, random_source: random.Random)
     files = written(cleanly)
     tracemalloc.start()
     try:
-        for _ in range(250):
+        for _ in range(ROUNDS):
             disk = SimulatedDisk(random.Random(1))
             victims = random_source.sample(sorted(files), random_source.choice((1, 1, 2)))
             for path, content in files.items():

@@ -66,3 +66,17 @@ def refuse(label: str, damaged: DamagedRange) -> LogCorrupt:
     )
     error.next_offset = damaged.end_offset
     return error
+
+
+def met(label: str, found: LogCorrupt, segment_end: int) -> LogCorrupt:
+    """The error for damage that nobody knew of before a read: nothing says where it ends.
+
+    The next segment is the first place that is sure to be whole batches again.
+    """
+    error = LogCorrupt(
+        f"{label} is damaged on this broker's disk: {found.message}",
+        cause=found.cause,
+        hint=f"Read on from offset {segment_end}, behind this segment, or from another replica",
+    )
+    error.next_offset = segment_end
+    return error

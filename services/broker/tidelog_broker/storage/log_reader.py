@@ -7,10 +7,15 @@ that holds the offset, holds whole batches only, none at or above `end`, none of
 
 from __future__ import annotations
 
+import logging
+
+from tidelog.errors import LogCorrupt
 from tidelog.records.batch import HEADER_BYTES
 from tidelog_broker.storage import damage
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 class LogReader:
@@ -25,10 +30,32 @@ class LogReader:
 
     def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool) -> bytes:
         """Whole batches of one segment from the one that holds `offset`; `offset < end`."""
+        at = self._body.find(offset)
+        segment = self._body.segments[at]
+        segment_end = self._body.end_offset_of(at, self._log_end)
+        try:
+            return self._read_segment(
+                segment, segment_end, offset, max_bytes, end=end, at_least_one=at_least_one
+            )
+        except LogCorrupt as error:
+            if error.next_offset is None:
+                logger.error(
+                    "a read of %s at offset %d found damage: %s", self._label, offset, error
+                )
+                raise damage.met(self._label, error, segment_end) from None
+            raise
+
+    def _read_segment(
+        self,
+        segment: Segment,
+        segment_end: int,
+        offset: int,
+        max_bytes: int,
+        *,
+        end: int,
+        at_least_one: bool,
+    ) -> bytes:
         body = self._body
-        at = body.find(offset)
-        segment = body.segments[at]
-        segment_end = body.end_offset_of(at, self._log_end)
         end = min(end, segment_end)
         end_position = segment.size if end == segment_end else -1
         for damaged in body.damaged_ranges:

@@ -181,6 +181,11 @@ class Segment:
                 f"{self.path} is damaged at byte {position}: a batch of {size} bytes begins there, "
                 f"the file has {self.size}"
             )
+        if not 0 <= header.base_offset - self.base_offset <= RELATIVE_OFFSET_MAX:
+            raise LogCorrupt(
+                f"{self.path} is damaged at byte {position}: a batch of offset "
+                f"{header.base_offset} begins there, the segment begins at {self.base_offset}"
+            )
         return header
 
     def end_of_damage(self, position: int) -> int | None:
