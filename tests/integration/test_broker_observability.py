@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import logging
 import math
@@ -20,7 +21,7 @@ from harness.client import Client
 from harness.nodes import LiveNode, on_node, run_on_node
 from harness.processes import running_node
 from tidelog_runtime.adapters.grpc_serving import HEALTH_NAMES
-from tidelog_runtime.structured_logs import JsonFormatter, TextFormatter
+from tidelog_runtime.structured_logs import JsonFormatter, TextFormatter, is_news
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -222,3 +223,28 @@ def test_a_process_logs_json_when_told_to(tmp_path: Path) -> None:
     lines = node.log_lines()
     assert lines
     assert all({"time", "level", "logger", "message"} <= json.loads(line).keys() for line in lines)
+
+
+class ExecuteBatchError(Exception):
+    """As gRPC's own is called."""
+
+
+@pytest.mark.parametrize(
+    ("logger", "error", "is_told"),
+    [
+        ("grpc._cython.cygrpc", ExecuteBatchError(), False),
+        ("grpc._cython.cygrpc", ValueError(), True),
+        ("tidelog_broker", ExecuteBatchError(), True),
+        ("grpc._cython.cygrpc", None, True),
+    ],
+)
+def test_a_client_that_goes_away_amid_an_answer_leaves_no_traceback(
+    logger: str, error: Exception | None, is_told: bool
+) -> None:
+    about = None if error is None else (type(error), error, None)
+    record = logging.LogRecord(logger, logging.ERROR, "", 0, "raised in core", (), about)
+    assert is_news(record) is is_told
+
+
+def test_that_error_of_grpc_is_still_called_so() -> None:
+    assert hasattr(importlib.import_module("grpc._cython.cygrpc"), ExecuteBatchError.__name__)

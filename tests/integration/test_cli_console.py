@@ -134,7 +134,9 @@ def test_a_line_that_cannot_be_read_stops(
 ) -> None:
     code, err = console.produce(b"k\tv\nbroken\nl\tw\n", "--property", "parse.key=true")
     assert code == 1
-    assert err == ("tidelog console-producer: No key separator found on line number 2: 'broken'.\n")
+    assert err.startswith(
+        "tidelog console-producer: No key separator found on line number 2: 'broken'. "
+    )
     assert [record.key for record in tidelog_cluster.records("orders")] == [b"k"]
 
 

@@ -16,7 +16,7 @@ from tidelog import (
     TopicPartition,
     UnknownTopic,
 )
-from tidelog.errors import InvalidPartitions
+from tidelog.errors import InvalidPartitions, OffsetOutOfRange
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -170,6 +170,21 @@ async def test_starts_and_ends_of_each_kind(node: LiveNode) -> None:
         table = await consumer.read_arrow(max_rows=3, columns=["topic", "partition", "offset"])
         assert table.num_rows == 3
         assert set(table.column("topic").to_pylist()) == {"orders"}
+
+
+@on_node()
+async def test_a_start_behind_the_log_is_told_also_where_its_end_is_the_end(node: LiveNode) -> None:
+    """It read nothing and said nothing: what was lost looked like what was not there yet."""
+    await node.client.create("orders", 2)
+    await fill(node, "orders", batches_of(0, 10), 0)
+    async with AsyncConsumer(node.node.bootstrap) as consumer:
+        with pytest.raises(OffsetOutOfRange, match=r"Offset 11 of orders-0 .* ends at 10"):
+            await consumer.assign("orders", start={0: 11}, until="end")
+        await consumer.assign("orders", start={0: 10}, until="end")
+        assert [record async for record in consumer] == []
+    async with AsyncConsumer(node.node.bootstrap, auto_offset_reset="earliest") as consumer:
+        await consumer.assign("orders", start={0: 11, 1: 0}, until="latest")
+        assert [record.offset async for record in consumer] == list(range(10))
 
 
 @on_node()

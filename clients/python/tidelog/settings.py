@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,13 @@ Size = int | str
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|b)?", re.IGNORECASE)
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _CHECK: Final = "check"
+#: What other clients have, and what it belongs to that does not exist here yet.
+_NOT_YET: Final = {
+    "group": "consumer groups",
+    "group_id": "consumer groups",
+    "group_instance_id": "consumer groups",
+    "transactional_id": "transactions",
+}
 #: How an address is written.
 AN_ADDRESS: Final = 'Write "host:port", such as "localhost:9094"'
 
@@ -35,12 +42,16 @@ def read(kind: type[Settings], given: Mapping[str, object], client: str) -> Sett
     for name, value in given.items():
         field = fields.get(name)
         if field is None:
-            raise InvalidConfig(
-                f"{client} has no setting {name!r}",
-                hint=did_you_mean(name, fields) or f"It has {', '.join(sorted(fields))}",
-            )
+            raise InvalidConfig(f"{client} has no setting {name!r}", hint=_advice(name, fields))
         checked[name] = field.metadata[_CHECK](name, value)
     return kind(**checked)
+
+
+def _advice(name: str, fields: Iterable[str]) -> str:
+    """What to do instead of a setting that is not there."""
+    if name in _NOT_YET:
+        return f"This Tidelog has no {_NOT_YET[name]} yet: leave it out"
+    return did_you_mean(name, fields) or f"It has {', '.join(sorted(fields))}"
 
 
 def _setting(default: object, check: Callable[[str, object], object]) -> Any:

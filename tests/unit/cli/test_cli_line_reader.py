@@ -87,6 +87,12 @@ def test_a_line_without_its_parts_is_refused(
     assert error.value.message == words
 
 
+def test_what_a_line_lacks_is_told_with_the_way_out() -> None:
+    with pytest.raises(InvalidRecord) as error:
+        LineReader.from_properties(KEYED | {"key.separator": "::"}).read(b"k:v", 7)
+    assert error.value.hint.startswith("key.separator is '::'; ignore.error=true")
+
+
 @pytest.mark.parametrize(
     ("line", "properties", "record"),
     [

@@ -111,6 +111,7 @@ def test_a_small_buffer_makes_small_batches() -> None:
     ("given", "words"),
     [
         ({"linger": 5}, "no setting 'linger'"),
+        ({"transactional_id": "t"}, "no transactions yet"),
         ({"max_inflight": 5}, "Did you mean 'max_in_flight'"),
         ({"acks": "al"}, "Did you mean 'all'"),
         ({"acks": True}, "acks=True is not possible"),

@@ -108,7 +108,11 @@ class LineReader:
             return before, after
         if self.ignore_error:
             return None, text
-        raise InvalidRecord(f"No {mark_name} found on line number {number}: '{_shown(line)}'")
+        raise InvalidRecord(
+            f"No {mark_name} found on line number {number}: '{_shown(line)}'",
+            hint=f"{mark_name.replace(' ', '.')} is {_shown(mark)!r}; ignore.error=true takes"
+            " a line without one as a value",
+        )
 
     def _headers(self, text: bytes, number: int) -> tuple[Header, ...]:
         return tuple(self._header(one, number) for one in text.split(self.headers_separator))

@@ -8,6 +8,7 @@ whoever calls this has settled the reading before, and positions are changed now
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import deque
@@ -23,8 +24,16 @@ from tidelog.consumer.settings import ConsumerSettings
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.large_messages import expect_large_messages
 from tidelog.engine.offsets import Found, OffsetQuestions
-from tidelog.engine.places import Place, Start, Time, place_of, reset_policy, timestamp_of
-from tidelog.errors import InvalidPartitions, InvalidRequest
+from tidelog.engine.places import (
+    Place,
+    Start,
+    Time,
+    is_end,
+    place_of,
+    reset_policy,
+    timestamp_of,
+)
+from tidelog.errors import InvalidPartitions, InvalidRequest, OffsetOutOfRange
 from tidelog.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 
 #: A topic, or one partition of it. Not a union, so that type checkers see through a dict's display.
@@ -32,6 +41,8 @@ TopicName = TypeVar("TopicName", str, TopicPartition)
 
 #: What can be assigned: topics by name, or topics or single partitions with a place for each.
 Assignable = str | Sequence[str] | Mapping[TopicName, Start]
+
+logger = logging.getLogger(__name__)
 
 
 class ConsumerEngine:
@@ -98,11 +109,36 @@ class ConsumerEngine:
                 {partition: place for partition, place in ending.items() if place is not None},
                 pinned,
             )
+            positions |= await self._reset_beyond(positions, ends, ending, pinned)
         self.fetching.assign(
             PartitionState(name, pinned[name.topic], position, ends.get(name))
             for name, position in positions.items()
         )
         self._begin()
+
+    async def _reset_beyond(
+        self,
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        ending: Mapping[TopicPartition, Place | None],
+        pinned: Mapping[str, TopicId],
+    ) -> dict[TopicPartition, int]:
+        """What the reset policy makes of positions behind the end of the log.
+
+        No leader would be asked for them, and so none would say that they are out of range.
+        """
+        policy = self.fetching.reset_policy
+        beyond: dict[TopicPartition, Place] = {}
+        for name, end in ends.items():
+            if positions[name] <= end or not is_end(ending[name]):
+                continue
+            said = f"Offset {positions[name]} of {name} is out of range: the log ends at {end}"
+            if policy.place is None:
+                hint = "start='earliest' reads what is there; auto_offset_reset can do so by itself"
+                raise OffsetOutOfRange(said, hint=hint)
+            logger.warning("%s; auto_offset_reset=%s", said, policy)
+            beyond[name] = policy.place
+        return await self.lookup.resolve(beyond, pinned)
 
     def _begin(self) -> None:
         if not self._started:

@@ -119,6 +119,11 @@ def place_of(start: Start, partition: TopicPartition) -> Place | None:
     return start
 
 
+def is_end(place: Place | None) -> bool:
+    """Whether a place is the end of the log, whatever that is when it is asked for."""
+    return isinstance(place, str) and NAMED_PLACES.get(place) == LATEST_TIMESTAMP
+
+
 @dataclass(frozen=True, slots=True)
 class ResetPolicy:
     """auto_offset_reset: what a position outside of the log becomes; None: an error."""
