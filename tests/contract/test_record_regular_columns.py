@@ -14,7 +14,7 @@ from tidelog.errors import CorruptMessage
 pa = pytest.importorskip("pyarrow")
 
 NOW: Final = 1_700_000_000_000
-COLUMNS: Final = ("key", "value", "offset", "timestamp")
+COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
 
 
 def batch_of(
@@ -82,6 +82,14 @@ def test_the_brokers_time(codec: Twin) -> None:
     stamped = codec.batch.with_log_append_time(batch, header, NOW + 500) + batch[61:]
     assert is_regular(codec, stamped)
     assert assert_both_ways_agree(codec, stamped) is not None
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_column_is_read_by_runs(codec: Twin, name: str) -> None:
+    batch = batch_of(codec, 200, step_ms=1, keys=(b"key",))
+    with mock.patch.object(codec.column_decoder, "Block", side_effect=AssertionError):
+        rows = codec.columns.decode_columns(batch, columns=(name,))
+    assert rows.num_rows == 200
 
 
 def test_whatever_byte_is_wrong(codec: Twin) -> None:

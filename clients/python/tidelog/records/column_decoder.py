@@ -31,8 +31,8 @@ from tidelog.records.column_numbers import (
     read_run,
     read_scattered,
 )
-from tidelog.records.decoder import read_headers
-from tidelog.records.plain_arrays import of_bytes, of_numbers
+from tidelog.records.header_column import HEADERS_TYPE, headers_column
+from tidelog.records.plain_arrays import of_numbers
 from tidelog.records.regular_block import RegularBlock, regular_block
 from tidelog.records.source import BatchBody, BatchSource
 
@@ -43,14 +43,8 @@ _WALKED_AT_ONCE: Final = 256
 _LONG_RUN: Final = 512
 _FEW_PIECES: Final = 2
 
-#: What a block of regular records can give.
-_REGULAR: Final = frozenset(("key", "value", "offset", "timestamp"))
-
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
-HEADERS_TYPE: Final = pa.list_(
-    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
-)
 TIMESTAMP_TYPE: Final = pa.timestamp("us", "UTC")
 SCHEMA: Final = pa.schema(
     [
@@ -144,7 +138,7 @@ class Block:
 
     def headers(self) -> Any:
         """The column of headers."""
-        return _headers(self.data, self.numbers.header_start, self.numbers.stop)
+        return headers_column(self.data, self.numbers.header_start, self.numbers.stop)
 
 
 def decode_bodies(
@@ -160,7 +154,7 @@ def decode_bodies(
         data, starts = _in_one_buffer(bodies)
         is_cut = first.base_offset < source.start_offset or last.last_offset >= end_offset
         regular = None
-        if len(bodies) == 1 and not is_cut and _REGULAR.issuperset(names):
+        if len(bodies) == 1 and not is_cut:
             regular = regular_block(bodies[0], starts)
         if regular is None:
             block = Block(bodies, data, starts)
@@ -244,23 +238,3 @@ def _timestamps(milliseconds: Numbers) -> Any:
     if max(-int(lowest), int(highest)) > _LARGEST_TIMESTAMP_MS:
         raise CorruptMessage("a timestamp lies beyond what microseconds can say")
     return of_numbers(milliseconds * 1000, TIMESTAMP_TYPE)
-
-
-def _headers(data: bytes, position: Numbers, stop: Numbers) -> Any:
-    """The headers column: an empty list where a record has none, which is most often everywhere."""
-    names: list[bytes] = []
-    values: list[bytes | None] = []
-    counts = np.zeros(len(position) + 1, np.int32)
-    for row in np.flatnonzero(stop - position > 1):
-        headers, end = read_headers(data, int(position[row]), int(stop[row]))
-        if end != stop[row]:
-            raise CorruptMessage("the headers of a record and its length disagree")
-        names += [name.encode() for name, _ in headers]
-        values += [value for _, value in headers]
-        counts[row + 1] = len(headers)
-    pairs = pa.StructArray.from_arrays(
-        [of_bytes(names, pa.string()), of_bytes(values, pa.binary())],
-        fields=list(HEADERS_TYPE.value_type),
-    )
-    offsets = of_numbers(np.cumsum(counts, dtype=np.int32), pa.int32())
-    return pa.ListArray.from_arrays(offsets, pairs, type=HEADERS_TYPE)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidelog.records.batch import LOG_APPEND_TIME_BIT
 from tidelog.records.binary_column import Span, span_column
 from tidelog.records.column_numbers import Numbers, equally_wide
+from tidelog.records.header_column import no_headers
 from tidelog.records.plain_arrays import of_numbers
 from tidelog.records.runs import column, counts_on, equal_lengths
 from tidelog.records.source import BatchBody
@@ -62,6 +63,15 @@ class RegularBlock:
         """The column of offsets."""
         first = int(self._body.header.base_offset)
         return of_numbers(np.arange(first, first + self._count, dtype=np.int64), pa.int64())
+
+    def timestamp_type(self) -> Any:
+        """The column that says whose clock a timestamp is of: a batch has one."""
+        stamped = int(self._body.header.attributes & LOG_APPEND_TIME_BIT != 0)
+        return of_numbers(np.full(self._count, stamped, np.int32), pa.int32())
+
+    def headers(self) -> Any:
+        """The column of headers: regular records have none."""
+        return no_headers(self._count)
 
     def milliseconds(self) -> Numbers:
         """The timestamps."""
