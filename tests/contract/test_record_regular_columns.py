@@ -50,8 +50,8 @@ def is_regular(codec: Twin, batch: bytes) -> bool:
     """Whether the batch is read by its runs."""
     source = codec.source.BatchSource("t", 0, start_offset=0, limit_bytes=1, check_crc=False)
     body = source.body(batch, 0, source.header(batch, 0))
-    _, starts = codec.column_decoder._in_one_buffer([body])
-    return codec.column_decoder.regular_block(body, starts) is not None
+    record_starts = codec.column_decoder._record_starts
+    return codec.column_decoder.regular_block([body], record_starts) is not None
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 300, 8_191, 8_192, 8_200, 9_000])
@@ -90,6 +90,60 @@ def test_every_column_is_read_by_runs(codec: Twin, name: str) -> None:
     with mock.patch.object(codec.column_decoder, "Block", side_effect=AssertionError):
         rows = codec.columns.decode_columns(batch, columns=(name,))
     assert rows.num_rows == 200
+
+
+def several(codec: Twin, *batches: bytes) -> bytes:
+    """The batches behind each other, as a log holds them, with a gap before the last one."""
+    placed: list[bytes] = []
+    offset = 7
+    for batch in batches:
+        header = codec.batch.read_header(batch)
+        offset += 5 if len(placed) == len(batches) - 1 else 0
+        placed.append(offset.to_bytes(8, "big") + batch[8:])
+        offset += header.record_count
+    return b"".join(placed)
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_several_batches(codec: Twin, gzipped: bool) -> None:
+    compression = codec.compression.Compression.GZIP if gzipped else None
+    options = {"compression": compression} if compression else {}
+    whole = [
+        codec.columns.encode_columns(
+            [b"%08d" % (number + place * 1_000) for number in range(300 + place)],
+            key=[b"key"] * (300 + place),
+            timestamp=NOW + place,
+            **options,
+        )
+        for place in range(3)
+    ]
+    batches = several(codec, *(batch for made in whole for batch in made))
+    with mock.patch.object(codec.column_decoder, "Block", side_effect=AssertionError):
+        rows = outcome(codec, batches)
+    assert isinstance(rows, dict)
+    assert rows == assert_both_ways_agree(codec, batches)
+    assert rows["offset"] == [*range(7, 608), *range(613, 915)]
+    assert rows["value"][300] == b"00001000"
+    for start, end in ((7, 915), (8, 915), (7, 914), (400, 500), (300, 307), (610, 612)):
+        assert_both_ways_agree(codec, batches, start_offset=start, end_offset=end)
+
+
+@pytest.mark.parametrize("other", [{"key": None}, {"key": [b"other"] * 300}])
+def test_several_batches_of_different_layouts(codec: Twin, other: dict[str, Any]) -> None:
+    values = [b"%08d" % number for number in range(300)]
+    (first,) = codec.columns.encode_columns(values, key=[b"key"] * 300, timestamp=NOW)
+    (second,) = codec.columns.encode_columns(values, timestamp=NOW, **other)
+    rows = assert_both_ways_agree(codec, several(codec, first, second))
+    assert isinstance(rows, dict)
+    assert rows["value"] == values * 2
+
+
+def test_the_second_batch_is_broken(codec: Twin) -> None:
+    good = batch_of(codec, 300)
+    for position in (61, 62, 65, 70, len(good) - 1):
+        bad = bytearray(good)
+        bad[position] ^= 1
+        assert_both_ways_agree(codec, several(codec, good, bytes(bad), good))
 
 
 def test_whatever_byte_is_wrong(codec: Twin) -> None:

@@ -26,13 +26,14 @@ _RECORDS_A_STRIDE: Final = 64
 
 
 class Span(NamedTuple):
-    """Where payloads of one size lie: as far behind each of these places."""
+    """Where payloads of one size lie: as far behind each of these places in the bytes."""
 
+    data: bytes
     places: range
     distance: int
 
 
-def span_column(data: bytes, spans: list[Span], size: int) -> Any:
+def span_column(spans: list[Span], size: int) -> Any:
     """The payloads of one size in all of these spans; a negative size makes them null.
 
     Raises `MessageTooLarge` as `binary_column` does.
@@ -40,12 +41,12 @@ def span_column(data: bytes, spans: list[Span], size: int) -> Any:
     count = sum(len(span.places) for span in spans)
     if size < 0:
         return pa.nulls(count, pa.binary())
-    _check_size(data)
+    _check_size(count * size)
     # Arrow keeps freed memory; NumPy would fault it in anew.
     room = pa.allocate_buffer(count * size)
     payload = np.ndarray((count, size), np.uint8, room)
     first = 0
-    for places, distance in spans:
+    for data, places, distance in spans:
         last = first + len(places)
         # (`as_strided` says the same and takes longer than the copy.)
         payload[first:last] = np.ndarray(
@@ -65,7 +66,7 @@ def binary_column(data: bytes, octets: Bytes, start: Numbers, length: Numbers) -
     shortest, longest = (int(length.min()), int(length.max())) if count else (-1, -1)
     if longest < 0:
         return pa.nulls(count, pa.binary())
-    _check_size(data)
+    _check_size(len(data))
     if shortest == longest:
         regular = _regular_column(data, start, longest)
         if regular is not None:
@@ -74,10 +75,10 @@ def binary_column(data: bytes, octets: Bytes, start: Numbers, length: Numbers) -
     return _view_column(data, octets, start, np.where(is_null, 0, length), is_null)
 
 
-def _check_size(data: bytes) -> None:
-    if len(data) > _LARGEST_BYTES:
+def _check_size(size: int) -> None:
+    if size > _LARGEST_BYTES:
         raise MessageTooLarge(
-            f"{len(data)} bytes of records do not fit into one Arrow column of 2 GiB",
+            f"{size} bytes of records do not fit into one Arrow column of 2 GiB",
             hint="Decode fewer batches at a time",
         )
 
@@ -94,8 +95,8 @@ def _regular_column(data: bytes, start: Numbers, size: int) -> Any | None:
     for first, last in pairwise(cuts):
         step = int(distance[first]) if last - first > 1 else max(size, 1)
         begin = int(start[first])
-        spans.append(Span(range(begin, begin + (last - first) * step, step), 0))
-    return span_column(data, spans, size)
+        spans.append(Span(data, range(begin, begin + (last - first) * step, step), 0))
+    return span_column(spans, size)
 
 
 def _view_column(

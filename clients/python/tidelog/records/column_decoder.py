@@ -42,6 +42,8 @@ _WALKED_AT_ONCE: Final = 256
 #: Runs from here on are worth being decoded apart.
 _LONG_RUN: Final = 512
 _FEW_PIECES: Final = 2
+#: Of several batches, those of so many records each are looked at one by one.
+_LARGE_BATCH: Final = 256
 
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
@@ -151,13 +153,12 @@ def decode_bodies(
         return pa.RecordBatch.from_arrays(empty, schema=schema)
     first, last = bodies[0].header, bodies[-1].header
     try:
-        data, starts = _in_one_buffer(bodies)
         is_cut = first.base_offset < source.start_offset or last.last_offset >= end_offset
         regular = None
-        if len(bodies) == 1 and not is_cut:
-            regular = regular_block(bodies[0], starts)
+        if not is_cut and _are_large(bodies):
+            regular = regular_block(bodies, _record_starts)
         if regular is None:
-            block = Block(bodies, data, starts)
+            block = Block(bodies, *_in_one_buffer(bodies))
             if is_cut:
                 block.keep(source.start_offset, end_offset)
         arrays = [_column(regular or block, name) for name in names]
@@ -167,6 +168,12 @@ def decode_bodies(
                 decode_bodies(source, [body], names, end_offset)
         raise source.corrupt(first, f"a record in it is malformed ({error})") from error
     return pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
+
+
+def _are_large(bodies: list[BatchBody]) -> bool:
+    """Whether it costs less to look at each batch than at each record."""
+    records = sum(int(body.header.record_count) for body in bodies)
+    return len(bodies) == 1 or records >= len(bodies) * _LARGE_BATCH
 
 
 def _column(block: Block | RegularBlock, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""One batch of records that count on, all of one layout, into Arrow columns by its runs alone.
+"""Batches of records that count on, all of one layout, into Arrow columns by their runs alone.
 
 `column_decoder` tries this before it decodes the numbers of each record: a megabyte of records of
 1 KB is a thousand of them, too few for the sixty calls of NumPy that those take. Invariant: a batch
@@ -8,10 +8,11 @@ general way; anything else is left to that, which also has the words for errors.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.records.batch import LOG_APPEND_TIME_BIT
@@ -39,35 +40,47 @@ class _Run(NamedTuple):
     value_bytes: int
 
 
+class _Batch(NamedTuple):
+    """The records of one batch and their layouts."""
+
+    body: BatchBody
+    runs: list[_Run]
+
+
 class RegularBlock:
-    """The records of one batch. Offers what `column_decoder.Block` does."""
+    """The records of some batches. Offers what `column_decoder.Block` does."""
 
-    __slots__ = ("_body", "_count", "_runs")
+    __slots__ = ("_batches", "_count")
 
-    def __init__(self, body: BatchBody, runs: list[_Run]) -> None:
-        self._body = body
-        self._runs = runs
-        self._count = int(body.header.record_count)
+    def __init__(self, batches: list[_Batch]) -> None:
+        self._batches = batches
+        self._count = sum(int(batch.body.header.record_count) for batch in batches)
 
     def key(self) -> Any:
         """The column of keys."""
-        spans = [Span(run.places, run.key_start) for run in self._runs]
-        return span_column(self._body.data, spans, self._runs[0].key_bytes)
+        spans = [
+            Span(body.data, run.places, run.key_start)
+            for body, runs in self._batches
+            for run in runs
+        ]
+        return span_column(spans, self._batches[0].runs[0].key_bytes)
 
     def value(self) -> Any:
         """The column of values."""
-        spans = [Span(run.places, run.value_start) for run in self._runs]
-        return span_column(self._body.data, spans, self._runs[0].value_bytes)
+        spans = [
+            Span(body.data, run.places, run.value_start)
+            for body, runs in self._batches
+            for run in runs
+        ]
+        return span_column(spans, self._batches[0].runs[0].value_bytes)
 
     def offset(self) -> Any:
         """The column of offsets."""
-        first = int(self._body.header.base_offset)
-        return of_numbers(np.arange(first, first + self._count, dtype=np.int64), pa.int64())
+        return of_numbers(_one_after_the_other(_offsets, self._batches), pa.int64())
 
     def timestamp_type(self) -> Any:
-        """The column that says whose clock a timestamp is of: a batch has one."""
-        stamped = int(self._body.header.attributes & LOG_APPEND_TIME_BIT != 0)
-        return of_numbers(np.full(self._count, stamped, np.int32), pa.int32())
+        """The column that says whose clock a timestamp is of."""
+        return of_numbers(_one_after_the_other(_clocks, self._batches), pa.int32())
 
     def headers(self) -> Any:
         """The column of headers: regular records have none."""
@@ -75,36 +88,68 @@ class RegularBlock:
 
     def milliseconds(self) -> Numbers:
         """The timestamps."""
-        header = self._body.header
-        if header.attributes & LOG_APPEND_TIME_BIT:
-            return np.full(self._count, header.max_timestamp, np.int64)
-        stamps = np.empty(self._count, np.int64)
-        cuts = [0]
-        for run in self._runs:
-            cuts.append(cuts[-1] + len(run.places))
-        for (first, last), run in zip(pairwise(cuts), self._runs, strict=True):
-            stamps[first:last] = run.stamps
-        stamps += header.base_timestamp
+        stamps: Numbers = _one_after_the_other(_milliseconds, self._batches)
         return stamps
 
 
-def regular_block(body: BatchBody, starts: list[range | Numbers]) -> RegularBlock | None:
-    """The batch whose records begin at these places; None where it is not regular."""
-    if len(starts) > _MOST_RUNS:
-        return None
+def _one_after_the_other(made: Callable[[_Batch], Any], batches: list[_Batch]) -> Any:
+    arrays = [made(batch) for batch in batches]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _offsets(batch: _Batch) -> Numbers:
+    header = batch.body.header
+    first = int(header.base_offset)
+    return np.arange(first, first + int(header.record_count), dtype=np.int64)
+
+
+def _clocks(batch: _Batch) -> npt.NDArray[np.int32]:
+    header = batch.body.header
+    stamped = int(header.attributes & LOG_APPEND_TIME_BIT != 0)
+    return np.full(int(header.record_count), stamped, np.int32)
+
+
+def _milliseconds(batch: _Batch) -> Numbers:
+    header = batch.body.header
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        return np.full(int(header.record_count), header.max_timestamp, np.int64)
+    stamps = np.empty(int(header.record_count), np.int64)
+    first = 0
+    for run in batch.runs:
+        last = first + len(run.places)
+        stamps[first:last] = run.stamps
+        first = last
+    stamps += header.base_timestamp
+    return stamps
+
+
+def regular_block(
+    bodies: list[BatchBody], record_starts: Callable[[BatchBody], Iterable[range | Numbers]]
+) -> RegularBlock | None:
+    """The batches, whose records begin at the places told; None where one is not regular."""
+    batches: list[_Batch] = []
+    for body in bodies:
+        runs = _runs(body, record_starts(body))
+        if runs is None or (batches and _lengths(runs[0]) != _lengths(batches[0].runs[0])):
+            return None
+        batches.append(_Batch(body, runs))
+    return RegularBlock(batches)
+
+
+def _runs(body: BatchBody, starts: Iterable[range | Numbers]) -> list[_Run] | None:
     runs: list[_Run] = []
     following = 0
     for places in starts:
-        if not isinstance(places, range):
+        if not isinstance(places, range) or len(runs) == _MOST_RUNS:
             return None
         run = _run(body.data, places, following)
-        if run is None or (runs and (run.key_bytes, run.value_bytes) != _lengths(runs[0])):
+        if run is None or (runs and _lengths(run) != _lengths(runs[0])):
             return None
         runs.append(run)
         following += len(places)
     if following != body.header.record_count or following != body.header.last_offset_delta + 1:
         return None
-    return RegularBlock(body, runs)
+    return runs or None
 
 
 def _lengths(run: _Run) -> tuple[int, int]:
