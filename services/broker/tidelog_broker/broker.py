@@ -70,6 +70,9 @@ LEASE_MS: Final = 9_000
 LEASE_RENEWALS: Final = 3
 FETCH_CREDIT_BYTES_MAX: Final = 256 * MIB
 FETCH_PARTITIONS_MAX: Final = 10_000
+#: While answers of so many bytes wait to be taken by clients, further ones hold a batch each. On
+#: its way an answer is there up to three times.
+ANSWERS_BYTES_MAX: Final = 128 * MIB
 #: What running calls get to end by themselves once everything they wait for is answered.
 STOP_GRACE_S: Final = 2.0
 #: How often the free space is looked at, and what was deleted is removed.
@@ -117,6 +120,7 @@ class Broker:
         )
         self.stopping = Stopping(f"Broker {self.broker_id}")
         self.in_flight = InFlightBytes(config.queued_max_request_bytes)
+        self.answers = InFlightBytes(ANSWERS_BYTES_MAX)
         self.replicas = Replicas()
         self.assignments = Assignments(
             config, ports.mirror, self.replicas, self.stopping, ports.clock

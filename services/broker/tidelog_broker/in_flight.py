@@ -1,8 +1,9 @@
-"""Back-pressure by bytes: how much written but unanswered data the broker holds at once.
+"""Back-pressure by bytes: how much data the broker holds at once because others are slow.
 
 Produce handlers add what they wait for and stop reading while the sum is above the limit
 (`queued.max.request.bytes`), so that a slow disk slows its producers down instead of filling
-memory. HTTP/2 flow control carries the stop to the client.
+memory. HTTP/2 flow control carries the stop to the client. Fetch handlers add their answers until
+these are sent, and read less ahead for everybody while many clients don't take theirs.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ class InFlightBytes:
         """True below the limit: one request may overshoot it, the next one waits."""
         return self.bytes < self.bytes_max
 
+    @property
+    def room_bytes(self) -> int:
+        """How much there may still be."""
+        return max(self.bytes_max - self.bytes, 0)
+
     def add(self, size_bytes: int) -> None:
-        """Counts a request in."""
+        """Counts a request or an answer in."""
         self.bytes += size_bytes
 
     def remove(self, size_bytes: int) -> None:
-        """Counts a request out, and lets those go on who waited for it."""
+        """Counts it out, and lets those go on who waited for that."""
         self.bytes -= size_bytes
         if self._waiters and self.has_room:
             waiters, self._waiters = self._waiters, []

@@ -13,6 +13,7 @@ from tidelog.errors import InvalidRequest, UnknownTopic
 from tidelog.wire.v1 import fetch_pb2
 from tidelog_broker.api.caller import Caller
 from tidelog_broker.api.fetch_stream import FetchStream
+from tidelog_broker.in_flight import InFlightBytes
 from tidelog_broker.limits import BrokerLimits
 from tidelog_broker.stopping import Stopping
 from tidelog_runtime.principal import ANONYMOUS
@@ -47,6 +48,7 @@ def stream_of_nobody() -> FetchStream:
     broker: Any = SimpleNamespace(
         stopping=Stopping("Broker 1"),
         limits=limits,
+        answers=InFlightBytes(1_000),
         replicas=Replicas(),
         add_leader_hint=lambda *_: None,
     )

@@ -114,18 +114,20 @@ class Layout(Generic[MessageT]):
 class Outgoing(Generic[MessageT]):
     """A message on its way out; `head` holds what it says beside its items."""
 
-    __slots__ = ("_layout", "_pieces", "count", "head")
+    __slots__ = ("_layout", "_pieces", "count", "head", "payload_bytes")
 
     def __init__(self, layout: Layout[MessageT], head: MessageT) -> None:
         self.head = head
-        #: How many items there are.
+        #: How many items there are, and what their payloads take.
         self.count = 0
+        self.payload_bytes = 0
         self._layout = layout
         self._pieces: list[Buffer] = []
 
     def add(self, item: Message, payload: Sequence[Buffer], size: int) -> None:
         """Adds an item: `item` says all but the payload, which takes `size` bytes in its pieces."""
         self.count += 1
+        self.payload_bytes += size
         small = item.SerializeToString()
         if size:
             small = b"".join((small, varint(self._layout.payload_tag), varint(size)))

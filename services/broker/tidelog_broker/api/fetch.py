@@ -35,7 +35,19 @@ def check_partition_count(broker: Broker, count: int) -> None:
 def answer_bytes_max(broker: Broker, options: fetch_pb2.FetchOptions, default: int) -> int:
     """How large one answer may grow; its first batch comes however large it is."""
     wanted = options.max_bytes if options.max_bytes > 0 else default
-    return min(wanted, broker.limits.fetch_bytes_max)
+    return min(wanted, broker.limits.fetch_bytes_max, max(broker.answers.room_bytes, 1))
+
+
+def hold_until_sent(broker: Broker, response: fetch_pb2.FetchResponse) -> None:
+    """Counts an answer until its call has ended: a client may be slow to take it, or never do.
+
+    gRPC sends what a handler returns in the task that ran it.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    size = response.ByteSize()
+    broker.answers.add(size)
+    task.add_done_callback(lambda _: broker.answers.remove(size))
 
 
 def known_epoch_of(item: fetch_pb2.FetchPartition) -> int | None:
@@ -176,4 +188,6 @@ async def fetch(
     for item in request.partitions:
         if not item.topic and not item.topic_id:
             raise UnknownTopic("A partition of the fetch names neither topic nor topic id")
-    return await LongPoll(broker, caller, request).run()
+    response = await LongPoll(broker, caller, request).run()
+    hold_until_sent(broker, response)
+    return response

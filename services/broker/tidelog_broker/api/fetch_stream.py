@@ -80,11 +80,17 @@ class FetchStream:
             self._listen(requests), name="fetch-stream-requests"
         )
         stop_listening = self._broker.stopping.listen(self._on_stop)
+        answers = self._broker.answers
         try:
             while not self._client_done:
                 response = await self._next_response()
                 if response is not None:
-                    yield response
+                    size = response.payload_bytes
+                    answers.add(size)
+                    try:
+                        yield response
+                    finally:
+                        answers.remove(size)
             if listener.done() and not listener.cancelled():
                 listener.result()
             if self._failure is not None:
