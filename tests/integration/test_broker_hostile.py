@@ -262,7 +262,7 @@ def too_many_items(method: Any) -> bytes:
     return item * (REQUEST_ITEMS_MAX + 1)
 
 
-def test_requests_of_too_many_items_are_not_read(node: ProcessNode) -> None:
+def test_requests_of_too_many_items_are_not_served(node: ProcessNode) -> None:
     """Two bytes each on the wire, a hundred each once they are read, and an answer each."""
     contents = {
         f"/{service.full_name}/{method.name}": too_many_items(method)
@@ -285,7 +285,7 @@ def test_requests_of_too_many_items_are_not_read(node: ProcessNode) -> None:
                 while (answer := await call.read()) is not grpc.aio.EOF:
                     answers += answer
             refusal = answers.decode(errors="replace") + (await call.details() or "")
-            assert "more than 100000 items is not read" in refusal, path
+            assert "more than 100000 items is not served" in refusal, path
 
     assert sum(map(bool, contents.values())) >= 12
     survives(node, scenario)

@@ -24,6 +24,8 @@ MessageT = TypeVar("MessageT", bound="Message")
 #: An answer or a request whose first item is smaller is left to generated code, whose price is by
 #: the byte; ours is by the item.
 LARGE_ITEM_BYTES: Final = 16 * 1024
+#: And so is one of more items, most of which must be small.
+ITEMS_SPLIT_MAX: Final = 10_000
 
 _LENGTH_DELIMITED: Final = 2
 _SEVEN_BITS: Final = 0x7F
@@ -85,6 +87,8 @@ class Layout(Generic[MessageT]):
                 rest.append(view[begin:position])
                 continue
             if not payloads and position - start < LARGE_ITEM_BYTES:
+                return None
+            if len(payloads) >= ITEMS_SPLIT_MAX:
                 return None
             small, payload, place = self._take_out(view, start, position)
             rest += (varint(tag), varint(len(small)), small)

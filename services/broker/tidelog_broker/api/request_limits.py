@@ -1,4 +1,4 @@
-"""What one request may ask for, looked at while it is still bytes.
+"""What one request may ask for, looked at before it is read as far as that is dear.
 
 `registration.py` puts this before every reader of a request. Items that are empty on the wire take
 forty times their bytes once they are read, and each costs work and an answer. The invariant: what a
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.errors import InvalidRequest
-from tidelog.wire.envelopes import has_more_fields
+from tidelog.wire.envelopes import Incoming, has_more_fields
 
 #: As many as a large cluster has partitions; each is answered by itself.
 REQUEST_ITEMS_MAX: Final = 100_000
-#: A request that carries no batches has no reason to be larger.
+#: A request that carries no batches has no reason to be larger; one that does is counted as bytes.
 PLAIN_REQUEST_BYTES_MAX: Final = 4 << 20
 #: An item takes at least its tag and its length.
 _ITEM_BYTES_MIN: Final = 2
@@ -25,29 +25,45 @@ class RequestLimit:
     """The limit of one call."""
 
     def __init__(self, *, carries_batches: bool = False) -> None:
-        self._bytes_max = None if carries_batches else PLAIN_REQUEST_BYTES_MAX
+        self._carries_batches = carries_batches
 
     def guard(self, read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        """The same reader, which raises InvalidRequest before it reads what is beyond the limit."""
+        """The same reader, which raises InvalidRequest for what is beyond the limit."""
 
         def read_within_limit(content: bytes) -> Any:
-            self.check(content)
-            return read(content)
+            if len(content) <= REQUEST_ITEMS_MAX * _ITEM_BYTES_MIN:
+                return read(content)
+            self._check_size(content)
+            request = read(content)
+            if items_of(request) > REQUEST_ITEMS_MAX:
+                raise _too_many()
+            return request
 
         return read_within_limit
 
-    def check(self, content: bytes) -> None:
-        """Raises InvalidRequest for a request that is too large, or has too many items."""
-        if self._bytes_max is not None and len(content) > self._bytes_max:
+    def _check_size(self, content: bytes) -> None:
+        if len(content) <= PLAIN_REQUEST_BYTES_MAX:
+            return
+        if not self._carries_batches:
             raise InvalidRequest(
                 f"A request of {len(content)} bytes that carries no batches is above the"
-                f" {self._bytes_max} that this broker reads",
+                f" {PLAIN_REQUEST_BYTES_MAX} that this broker reads",
                 hint="Ask for fewer things at once",
             )
-        if len(content) <= REQUEST_ITEMS_MAX * _ITEM_BYTES_MIN:
-            return
         if has_more_fields(content, REQUEST_ITEMS_MAX):
-            raise InvalidRequest(
-                f"A request of more than {REQUEST_ITEMS_MAX} items is not read",
-                hint="Ask for fewer things at once",
-            )
+            raise _too_many()
+
+
+def items_of(request: Any) -> int:
+    """How many things a request holds, in all its lists."""
+    if isinstance(request, Incoming):
+        return len(request.payloads)
+    lists = [field.name for field in request.DESCRIPTOR.fields if field.is_repeated]
+    return sum(len(getattr(request, name)) for name in lists)
+
+
+def _too_many() -> InvalidRequest:
+    return InvalidRequest(
+        f"A request of more than {REQUEST_ITEMS_MAX} items is not served",
+        hint="Ask for fewer things at once",
+    )
