@@ -10,6 +10,7 @@ it has to be. Read once as a batch and once as a stream of several micro-batches
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -165,6 +166,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     records = parser.parse_args().records
+    # Spark finds the connector in the Python of its workers, which is any `python3` otherwise.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
