@@ -256,8 +256,14 @@ def test_absurd_values_get_typed_errors(node: ProcessNode, random_source: random
 
 
 def too_many_items(method: Any) -> bytes:
-    """A request of one call with more items in its first list than a broker reads."""
-    lists = [field for field in method.input_type.fields if field.is_repeated]
+    """A request of one call with more items in its first list than a broker serves."""
+    lists = [
+        field
+        for field in method.input_type.fields
+        # (Entries of a map that are alike become one.)
+        if field.is_repeated
+        and not (field.message_type and field.message_type.GetOptions().map_entry)
+    ]
     item = varint(lists[0].number << 3 | 2) + b"\x00" if lists else b""
     return item * (REQUEST_ITEMS_MAX + 1)
 
@@ -287,5 +293,5 @@ def test_requests_of_too_many_items_are_not_served(node: ProcessNode) -> None:
             refusal = answers.decode(errors="replace") + (await call.details() or "")
             assert "more than 100000 items is not served" in refusal, path
 
-    assert sum(map(bool, contents.values())) >= 12
+    assert sum(map(bool, contents.values())) >= 11
     survives(node, scenario)

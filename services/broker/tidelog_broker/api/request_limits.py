@@ -33,25 +33,29 @@ class RequestLimit:
         def read_within_limit(content: bytes) -> Any:
             if len(content) <= REQUEST_ITEMS_MAX * _ITEM_BYTES_MIN:
                 return read(content)
-            self._check_size(content)
-            request = read(content)
-            if items_of(request) > REQUEST_ITEMS_MAX:
-                raise _too_many()
-            return request
+            refusal = self._refusal(content)
+            request = read(content) if refusal is None else None
+            if request is not None and items_of(request) > REQUEST_ITEMS_MAX:
+                refusal = _too_many()
+            if refusal is None:
+                return request
+            # The error's traceback keeps what stands here for as long as somebody keeps the error.
+            content, request = b"", None
+            raise refusal
 
         return read_within_limit
 
-    def _check_size(self, content: bytes) -> None:
+    def _refusal(self, content: bytes) -> InvalidRequest | None:
+        """Why these bytes are not even read."""
         if len(content) <= PLAIN_REQUEST_BYTES_MAX:
-            return
+            return None
         if not self._carries_batches:
-            raise InvalidRequest(
+            return InvalidRequest(
                 f"A request of {len(content)} bytes that carries no batches is above the"
                 f" {PLAIN_REQUEST_BYTES_MAX} that this broker reads",
                 hint="Ask for fewer things at once",
             )
-        if has_more_fields(content, REQUEST_ITEMS_MAX):
-            raise _too_many()
+        return _too_many() if has_more_fields(content, REQUEST_ITEMS_MAX) else None
 
 
 def items_of(request: Any) -> int:

@@ -177,7 +177,8 @@ def _guard(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
         try:
             return deserialize(content)
         except InvalidRequest as error:
-            return Unreadable(error)
+            # Its traceback would keep the request.
+            return Unreadable(error.with_traceback(None))
         except DecodeError as error:
             cause = str(error)
             return Unreadable(InvalidRequest("The request is no message of this call", cause=cause))
