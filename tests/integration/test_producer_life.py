@@ -405,7 +405,7 @@ if child == 0:
         try:
             act()
         except tidelog.ForkedClient as error:
-            said.append("Make a producer after the fork" in str(error))
+            said.append("spawn" in str(error))
     os._exit(0 if said == [True, True] else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 handle.result()

@@ -5,6 +5,7 @@ Every name below is loaded when it is first used, so that importing the package 
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
     from tidelog.producer.producer import Producer
     from tidelog.records.record import Record
     from tidelog.serializers import Serializer, json, none, utf8
+
+# gRPC reads this when it is imported, by whichever module comes first. Its core would act at every
+# fork, find its own threads at work, say on stderr that it can't, and let one child in twenty
+# crash, also those that never touch it. What works after a fork is said in `tidelog.forking`.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 #: Where each public name lives.
 _HOMES = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import grpc.aio
 
+from tidelog import forking
 from tidelog.channel import ChannelFactory
 from tidelog.quiet_channel import QuietChannel
 
@@ -59,10 +60,12 @@ class ChannelOptions:
 
 
 def grpc_channel_factory(options: ChannelOptions | None = None) -> ChannelFactory:
-    """Channels over TCP."""
+    """Channels over TCP; ForkedClient where a fork has left none that work."""
+    forking.check()
     arguments = (options or ChannelOptions()).arguments()
 
     def channel(address: str, /) -> grpc.aio.Channel:
+        forking.check()
         return QuietChannel(grpc.aio.insecure_channel(address, options=arguments))
 
     return channel

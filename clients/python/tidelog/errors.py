@@ -347,7 +347,7 @@ class ClientClosed(Refused):
 
 
 class ForkedClient(Refused):
-    """The client was made by the parent of this process: make a new one after the fork."""
+    """The parent of this process had clients open when it forked: none can work here."""
 
 
 class SerializationFailed(Refused):

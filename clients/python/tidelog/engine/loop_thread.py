@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
+from tidelog.forking import FORK_HINT
 
 Result = TypeVar("Result")
 
@@ -50,7 +51,7 @@ class LoopThread:
         if os.getpid() != self._process_id:
             raise ForkedClient(
                 f"{self._name} was made by process {self._process_id}, this is {os.getpid()}",
-                hint="Make a client after the fork, in each process its own",
+                hint=FORK_HINT,
             )
         if not self._thread.is_alive():
             raise ClientClosed(f"{self._name} is closed")

@@ -13,6 +13,7 @@ from tidelog.channel import ChannelFactory
 from tidelog.channel_grpc import grpc_channel_factory
 from tidelog.engine.cluster import Cluster
 from tidelog.errors import ClientClosed, ForkedClient, InvalidRequest, TidelogError
+from tidelog.forking import FORK_HINT
 from tidelog.producer.accumulator import Accumulator
 from tidelog.producer.delivery import Deliveries
 from tidelog.producer.producer_settings import ProducerSettings
@@ -87,5 +88,5 @@ def forked_error(made_in: int) -> ForkedClient:
     """What the parent's producer answers in a child process."""
     return ForkedClient(
         f"The producer was made by process {made_in}, this is {os.getpid()}",
-        hint="Make a producer after the fork, in each process its own",
+        hint=FORK_HINT,
     )

@@ -90,7 +90,11 @@ class Producer(ThreadSends[K, V]):
             lock=threading.Lock(),
         )
         super().__init__(accumulator, partitioner, key_writer, value_writer)
-        self._pipeline = self._thread.call(self._make_pipeline())
+        try:
+            self._pipeline = self._thread.call(self._make_pipeline())
+        except BaseException:
+            self._thread.stop()
+            raise
         lifetimes.opened(self)
 
     async def _make_pipeline(self) -> Pipeline:

@@ -1,0 +1,92 @@
+"""Forks and clients: a child that can't have any says so, and one that can works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tidelog_node.testing import InProcessCluster
+
+#: Twice as many as it took, at the most, for one to crash when gRPC acted at a fork.
+FORKS = 60
+
+PROGRAM_WITH_OPEN_CLIENT = """
+import asyncio, os, sys, tidelog
+address, forks = sys.argv[1], int(sys.argv[2])
+
+async def anew():
+    async with tidelog.AsyncProducer(address) as producer:
+        await producer.send("orders", b"child")
+
+def made():
+    yield lambda: tidelog.Producer(address)
+    yield lambda: tidelog.Consumer(address)
+    yield lambda: tidelog.Admin(address)
+    yield lambda: tidelog.AsyncAdmin(address)
+    yield lambda: asyncio.run(anew())
+
+def child():
+    for make in made():
+        try:
+            make()
+        except tidelog.ForkedClient as error:
+            assert "spawn" in error.hint, error
+        else:
+            os._exit(3)
+    os._exit(0)
+
+with tidelog.Producer(address) as producer:
+    producer.send("orders", b"before").result()
+    ends = set()
+    for number in range(forks):
+        process = os.fork()
+        if process == 0:
+            child() if number == 0 else os._exit(0)
+        ends.add(os.waitpid(process, 0)[1])
+    assert ends == {0}, ends
+    producer.send("orders", b"after").result()
+"""
+
+PROGRAM_WITHOUT_OPEN_CLIENT = """
+import os, sys, tidelog
+
+def send(value):
+    with tidelog.Producer(sys.argv[1]) as producer:
+        producer.send("orders", value).result()
+
+def in_child(value):
+    process = os.fork()
+    if process == 0:
+        send(value)
+        os._exit(0)
+    assert os.waitpid(process, 0)[1] == 0
+
+in_child(b"before the first")
+send(b"parent")
+in_child(b"after the last")
+"""
+
+
+def output_of(program: str, *arguments: str) -> str:
+    """What a program prints that ends well."""
+    seen = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert seen.returncode == 0, seen.stdout
+    return seen.stdout
+
+
+def test_a_child_of_a_process_with_clients_has_none(tidelog_cluster: InProcessCluster) -> None:
+    assert not output_of(PROGRAM_WITH_OPEN_CLIENT, tidelog_cluster.address, str(FORKS))
+    values = [record.value for record in tidelog_cluster.records("orders")]
+    assert values == [b"before", b"after"]
+
+
+def test_a_fork_without_open_clients_is_free(tidelog_cluster: InProcessCluster) -> None:
+    assert not output_of(PROGRAM_WITHOUT_OPEN_CLIENT, tidelog_cluster.address)
+    values = {record.value for record in tidelog_cluster.records("orders")}
+    assert values == {b"before the first", b"parent", b"after the last"}
