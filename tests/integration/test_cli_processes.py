@@ -15,6 +15,7 @@ import pytest
 
 from support.eventually import eventually
 from support.hang_guard import HANG_S, read_line, start
+from tidelog import Producer
 from tidelog.cli.command import known_verbs
 from tidelog.errors import UnknownTopic
 from tidelog_node.testing import InProcessCluster
@@ -102,6 +103,29 @@ def test_a_closed_pipe_ends_quietly(tidelog_cluster: InProcessCluster) -> None:
         assert process.wait() == 1
     assert said.startswith(b"Processed a total of ")
     assert said.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("closed", "words"),
+    [
+        ("<&-", ["console-producer", "--topic", "orders"]),
+        (">&-", ["console-consumer", "--topic", "orders", "--from-beginning", "--max-messages=1"]),
+        (">&-", ["topics", "--list"]),
+        ("2>&-", ["console-consumer", "--topic", "orders", "--from-beginning", "--max-messages=1"]),
+        ("<&- >&- 2>&-", ["topics", "--list"]),
+    ],
+)
+def test_a_stream_that_was_closed_before_it_began(
+    tidelog_cluster: InProcessCluster, closed: str, words: list[str]
+) -> None:
+    with Producer(tidelog_cluster.address) as producer:
+        producer.send("orders", b"one")
+    server = ["--bootstrap-server", tidelog_cluster.address]
+    shell = ["sh", "-c", f'"$@" {closed}', "sh", TIDELOG, *words, *server]
+    seen = subprocess.run(shell, capture_output=True, check=False, timeout=HANG_S)
+    assert seen.returncode == 0, seen.stderr
+    assert b"Traceback" not in seen.stderr
+    assert seen.stdout in {b"", b"one\n"}
 
 
 def test_a_producer_sends_while_it_reads(tidelog_cluster: InProcessCluster) -> None:

@@ -16,7 +16,7 @@ from tidelog import (
     TopicPartition,
     UnknownTopic,
 )
-from tidelog.errors import InvalidPartitions, OffsetOutOfRange
+from tidelog.errors import InvalidPartitions, InvalidTopic, OffsetOutOfRange
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -229,8 +229,21 @@ async def test_wrong_calls_are_refused_in_words(node: LiveNode) -> None:
             consumer.position(TopicPartition("orders", 5))
         with pytest.raises(InvalidRequest, match="Did you mean 'value'"):
             await consumer.read_arrow(columns=["valeu"])
-        with pytest.raises(InvalidRequest, match="negative"):
+        with pytest.raises(InvalidRequest, match="A time limit of -1 s is not possible"):
             await consumer.poll(timeout=-1)
+        with pytest.raises(InvalidRequest, match="The offset 9223372036854775808 is not possible"):
+            await consumer.seek(ORDERS, 2**63)
+        with pytest.raises(InvalidRequest, match="The offset 9223372036854775808 is not possible"):
+            await consumer.assign("orders", start=2**63)
+        with pytest.raises(InvalidPartitions, match="until has an end for partition 1, which"):
+            await consumer.assign("orders", start=0, until={1: 7})
+        for place in ({ORDERS: 0}, {"0": 0}):
+            with pytest.raises(InvalidRequest, match="is no number of a partition"):
+                await consumer.assign("orders", start=place)  # type: ignore[arg-type]
+            with pytest.raises(InvalidRequest, match="is no number of a partition"):
+                await consumer.assign("orders", start=0, until=place)  # type: ignore[arg-type]
+        with pytest.raises(InvalidTopic, match="5 is no name of a topic"):
+            await consumer.end_offsets(5)  # type: ignore[arg-type]
         await consumer.unassign()
         with pytest.raises(InvalidRequest, match="Nothing is assigned"):
             await consumer.poll(timeout=0)

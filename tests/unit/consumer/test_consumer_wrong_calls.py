@@ -43,3 +43,31 @@ def test_what_names_no_topic(topics: Any) -> None:
 
 def test_a_place_is_no_offset() -> None:
     assert refusal("seek", TopicPartition("orders", 0), "end").startswith("'end' is no offset. ")
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, "5", True])
+def test_none_are_not_waited_for(number: Any) -> None:
+    assert refusal("poll", max_records=number) == (
+        f"max_records={number!r} is no number of 1 or more."
+    )
+    assert (
+        refusal("read_arrow", max_rows=number) == f"max_rows={number!r} is no number of 1 or more."
+    )
+
+
+def test_nothing_that_was_said_is_passed_over() -> None:
+    said = refusal("assign", {"orders": "earliest"}, start="latest")
+    assert said.startswith("start='latest' is given beside a mapping that has the places.")
+    said = refusal("assign", {TopicPartition("orders", 0): 0}, partitions=[1])
+    assert said.startswith("partitions= is given beside a mapping that names partitions.")
+
+
+def test_the_name_of_a_partition_is_no_number() -> None:
+    said = refusal("assign", "orders", start=0, partitions=["0"])
+    assert said.startswith("'0' is no number of a partition. Give numbers")
+
+
+@pytest.mark.parametrize("time", ["now", 1.5, True, 2**63])
+def test_what_is_no_time(time: Any) -> None:
+    said = refusal("offsets_for_times", {TopicPartition("orders", 0): time})
+    assert said.startswith(f"{time!r} is no time. Give a datetime with a time zone")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tidelog.engine.time_limits import LONGEST_S, seconds
 from tidelog.errors import (
     InvalidPartitions,
     InvalidRequest,
@@ -15,7 +17,6 @@ from tidelog.errors import (
 )
 from tidelog.producer.accumulator import Accumulator
 from tidelog.producer.base import several
-from tidelog.producer.delivery import seconds
 from tidelog.producer.handing_over import HandingOver, to_headers, to_milliseconds
 from tidelog.producer.partitioner import Partitioner
 from tidelog.producer.sends import LoopSends, ThreadSends
@@ -113,9 +114,41 @@ def test_headers_take_every_kind_of_bytes() -> None:
     ]
 
 
-@pytest.mark.parametrize("values", ["abc", b"abc", bytearray(b"abc")])
+@pytest.mark.parametrize("values", ["abc", b"abc", bytearray(b"abc"), None, 5])
 def test_one_text_is_not_many_records(values: Any) -> None:
     with pytest.raises(InvalidRequest, match="send_many takes a list of values"):
-        several(values)
-    several([values])
-    several(None)
+        several("values", values)
+    several("values", [values])
+
+
+#: What Python makes of a file's name that is no UTF-8.
+HALF = "\udcff"
+
+
+@pytest.mark.parametrize(
+    "options", [{"value": HALF}, {"key": HALF}, {"headers": {"a": HALF}}, {"headers": {HALF: b"1"}}]
+)
+def test_half_a_character_is_no_text(options: dict[str, Any]) -> None:
+    with pytest.raises(SerializationFailed, match="could not be turned into bytes"):
+        ThreadSends(*parts()).send("orders", **options)
+
+
+@pytest.mark.parametrize("limit", [-1, -0.1, float("nan"), timedelta(-1)])
+def test_a_limit_that_can_not_be_meant(limit: Any) -> None:
+    with pytest.raises(InvalidRequest, match="is not possible"):
+        seconds(limit)
+
+
+def test_limits_that_can() -> None:
+    assert seconds(None) is None
+    assert seconds(0) == 0
+    assert seconds(timedelta(seconds=2)) == 2
+    assert seconds(float("inf")) == LONGEST_S
+
+
+@pytest.mark.parametrize("chosen", [-1, -2, 3, 2**70])
+def test_a_partitioner_chooses_among_those_there_are(chosen: int) -> None:
+    with pytest.raises(
+        InvalidPartitions, match=f"The partitioner gave {chosen} for topic 'orders'"
+    ):
+        Partitioner(lambda topic, key, count: chosen).choose("orders", b"key", 3)

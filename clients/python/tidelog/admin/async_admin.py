@@ -31,6 +31,7 @@ from tidelog.engine.closing import AsyncClosing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP, Cluster
 from tidelog.engine.connections import Connection
 from tidelog.engine.offsets import Found
+from tidelog.engine.one_loop import OneLoop
 from tidelog.engine.places import Place
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import (
@@ -63,6 +64,7 @@ class AsyncAdmin(AsyncClosing):
         self._settings = read(AdminSettings, settings, "An admin client")
         self._bootstrap = addresses(bootstrap)
         self._closed = False
+        self._one_loop = OneLoop("admin client")
         if channel_factory is None:
             from tidelog.channel_grpc import grpc_channel_factory  # noqa: PLC0415 - imports grpc
 
@@ -76,6 +78,8 @@ class AsyncAdmin(AsyncClosing):
 
     async def close(self) -> None:
         """Closes every connection."""
+        if not self._closed:
+            self._one_loop.check()
         self._closed = True
         await self._cluster.close()
 
@@ -287,6 +291,7 @@ class AsyncAdmin(AsyncClosing):
     def _check(self) -> None:
         if self._closed:
             raise ClientClosed("The admin client is closed", hint="Make a new one")
+        self._one_loop.check()
 
     def _deadline(self) -> float:
         limit_s = self._settings.default_api_timeout_ms / 1000

@@ -47,6 +47,7 @@ def usage(verbs: dict[str, Verb]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point of the `tidelog` script."""
+    _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     verbs = known_verbs()
     if not words or words[0] in ("-h", "--help", "help"):
@@ -85,6 +86,20 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
         return 130
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _open_missing_streams() -> None:
+    """Whoever started us closed a standard stream: what is read there is nothing, as is written.
+
+    Left closed, its number would go to the next connection, and lines would be written into that.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 def _complain(verb: Verb, message: str) -> None:

@@ -22,8 +22,8 @@ from tidelog.consumer.base import (
     ConsumerBase,
     Deserializer,
     Timeout,
+    at_least_one,
     known_columns,
-    seconds,
 )
 from tidelog.consumer.batch import FetchedBatch
 from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
@@ -33,7 +33,9 @@ from tidelog.consumer.settings import ConsumerKeywords
 from tidelog.engine.closing import AsyncClosing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.offsets import Found
+from tidelog.engine.one_loop import OneLoop
 from tidelog.engine.places import Start
+from tidelog.engine.time_limits import seconds
 from tidelog.errors import LogCorrupt
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -104,15 +106,21 @@ class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
     ) -> None:
         super().__init__(bootstrap, key=key, value=value, group=group, settings=settings)
         self._arrived = asyncio.Event()
+        self._one_loop = OneLoop("consumer")
         self._open(channel_factory, self._arrived.set, None)
 
     async def close(self) -> None:
         """Ends streams and connections; a reader that waits raises `ClientClosed`."""
         if not self._closed:
+            self._one_loop.check()
             self._closed = True
             self._reading.forget()
             self._arrived.set()
             await self._engine.close()
+
+    def _check(self) -> None:
+        super()._check()
+        self._one_loop.check()
 
     # ------------------------------------------------------------------ what to read
 
@@ -227,10 +235,13 @@ class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
         timeout: Timeout = None,  # noqa: ASYNC109 - its end is no error here
     ) -> list[ConsumerRecord[Key, Value]]:
         """The next records, as soon as there are any; none at the end or after the timeout."""
+        limit = self._settings.max_poll_records
+        if max_records is not None:
+            limit = at_least_one("max_records", max_records)
         deadline = self._deadline(timeout)
         while True:
             self._check()
-            taken = self._reading.take(max_records or self._settings.max_poll_records)
+            taken = self._reading.take(limit)
             if taken or not await self._wait(deadline):
                 return taken
 
@@ -247,6 +258,7 @@ class AsyncConsumer(ConsumerBase[Key, Value], AsyncClosing):
         no rows at the end or after the timeout. Needs NumPy and pyarrow.
         """
         names = known_columns(columns)
+        at_least_one("max_rows", max_rows)
         deadline = self._deadline(timeout)
         while True:
             self._check()

@@ -144,12 +144,11 @@ class ConsumerBase(Generic[Key, Value]):
         return TopicPartition(error.topic, error.partition), error.next_offset
 
 
-def seconds(timeout: Timeout) -> float | None:
-    """A time limit in seconds."""
-    value = timeout / timedelta(seconds=1) if isinstance(timeout, timedelta) else timeout
-    if value is not None and value < 0:
-        raise InvalidRequest(f"A timeout of {value} s is negative")
-    return value
+def at_least_one(name: str, number: int) -> int:
+    """How many are wanted, checked: of none there would be nothing to wait for."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidRequest(f"{name}={number!r:.80} is no number of 1 or more")
+    return number
 
 
 def known_columns(columns: Iterable[str]) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ from tidelog.consumer.base import (
     ConsumerBase,
     Deserializer,
     Timeout,
+    at_least_one,
     known_columns,
-    seconds,
 )
 from tidelog.consumer.batch import FetchedBatch
 from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
@@ -38,6 +38,7 @@ from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.engine.offsets import Found
 from tidelog.engine.places import Start
+from tidelog.engine.time_limits import seconds
 from tidelog.errors import LogCorrupt
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -244,10 +245,13 @@ class Consumer(ConsumerBase[Key, Value], Closing):
         self, *, max_records: int | None = None, timeout: Timeout = None
     ) -> list[ConsumerRecord[Key, Value]]:
         """The next records, as soon as there are any; none at the end or after the timeout."""
+        limit = self._settings.max_poll_records
+        if max_records is not None:
+            limit = at_least_one("max_records", max_records)
         deadline = _deadline(seconds(timeout))
         while True:
             self._check()
-            taken = self._reading.take(max_records or self._settings.max_poll_records)
+            taken = self._reading.take(limit)
             if taken or not self._wait(deadline):
                 return taken
 
@@ -264,6 +268,7 @@ class Consumer(ConsumerBase[Key, Value], Closing):
         no rows at the end or after the timeout. Needs NumPy and pyarrow.
         """
         names = known_columns(columns)
+        at_least_one("max_rows", max_rows)
         deadline = _deadline(seconds(timeout))
         while True:
             self._check()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tidelog.channel import ChannelFactory
+from tidelog.consumer.assigning import check_ends, check_said_once, partition_number
 from tidelog.consumer.fetched import Delivery
 from tidelog.consumer.fetcher import Fetcher
 from tidelog.consumer.fetching import Fetching, PartitionState
@@ -30,6 +31,7 @@ from tidelog.engine.places import (
     Time,
     is_end,
     place_of,
+    question_for,
     reset_policy,
     timestamp_of,
 )
@@ -101,6 +103,7 @@ class ConsumerEngine:
             topic: (await self.cluster.topic(topic, deadline=self._deadline())).topic_id
             for topic in dict.fromkeys(partition.topic for partition in places)
         }
+        check_ends(until, places)
         positions = await self.lookup.resolve(places, pinned)
         ends: dict[TopicPartition, int] = {}
         if until is not None:
@@ -159,12 +162,14 @@ class ConsumerEngine:
             raise InvalidRequest(
                 f"partitions={partitions} is no list", hint=f"Give partitions=[{partitions}]"
             )
-        only = None if partitions is None else list(partitions)
+        only = None if partitions is None else [partition_number(one) for one in partitions]
         if isinstance(wanted, bytes) or not isinstance(wanted, Iterable):
             raise InvalidRequest(
                 f"{wanted!r:.80} names no topic", hint="Give a name, several, or a mapping"
             )
-        if not isinstance(wanted, Mapping):
+        if isinstance(wanted, Mapping):
+            check_said_once(wanted, start, partitions)
+        else:
             wanted = dict.fromkeys([wanted] if isinstance(wanted, str) else wanted, start)
         for name, place in wanted.items():
             if isinstance(name, TopicPartition):
@@ -187,8 +192,11 @@ class ConsumerEngine:
                 hint="Give start='earliest', 'latest', an offset, a datetime or a timedelta",
             )
         view = await self.cluster.topic(topic, deadline=self._deadline())
+        named = list(range(view.partition_count))
+        if isinstance(start, Mapping):
+            named = [partition_number(one) for one in start]
         if only is None:
-            only = list(start) if isinstance(start, Mapping) else list(range(view.partition_count))
+            only = named
         places = {}
         for partition in only:
             name = TopicPartition(topic, partition)
@@ -222,14 +230,13 @@ class ConsumerEngine:
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Goes on at an offset."""
-        if not isinstance(offset, int):
+        if isinstance(offset, bool) or not isinstance(offset, int):
             raise InvalidRequest(
                 f"{offset!r:.80} is no offset",
                 hint="seek_to_beginning, seek_to_end and seek_to_time go to other places",
             )
         (state,) = self.states_of([partition])
-        if offset < 0:
-            raise InvalidRequest(f"The offset {offset} is negative")
+        question_for(offset, 0)  # refuses what no offset can be
         self.fetching.seek(state, offset)
         self.fetcher.changed()
 

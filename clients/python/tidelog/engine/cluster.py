@@ -19,6 +19,7 @@ from tidelog.errors import (
     BrokerUnreachable,
     ClientClosed,
     InvalidPartitions,
+    InvalidTopic,
     LeaderNotAvailable,
     TidelogError,
 )
@@ -134,6 +135,7 @@ class Cluster:
 
         One that lacks `partition` as it is cached may have grown since: a broker is asked.
         """
+        check_topic_name(name)
         known = self.view.topic(name)
         if known is not None and partition < known.partition_count:
             return known
@@ -203,3 +205,17 @@ class Cluster:
                 f" {topic.partition_count}, from 0 on"
             )
         return topic.leaders[partition]
+
+
+def check_topic_name(name: object) -> None:
+    """Refuses what no message could carry as a name; what a name may be, the brokers know."""
+    if not isinstance(name, str):
+        raise InvalidTopic(
+            f"{name!r:.80} is no name of a topic, but of type {type(name).__name__}",
+            hint="Give a str",
+        )
+    if not name.isascii():
+        raise InvalidTopic(
+            f"The topic name {name!r:.80} has characters that are not allowed",
+            hint="Allowed are ASCII letters, digits, '.', '_' and '-'",
+        )

@@ -32,6 +32,9 @@ NAMED_PLACES: Final = {
     "end": LATEST_TIMESTAMP,
 }
 
+#: What 64 bits hold: no offset and no time is larger.
+LARGEST: Final = 2**63 - 1
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -77,6 +80,10 @@ def question_for(place: Place, now_ms: int) -> Question:
             raise InvalidRequest(
                 f"The offset {place} is negative", hint="Give 'earliest' or 'latest' by name"
             )
+        if place > LARGEST:
+            raise InvalidRequest(
+                f"The offset {place} is not possible", hint=f"At most {LARGEST} is"
+            )
         return Offset(place)
     return Timestamp(timestamp_of(place, now_ms))
 
@@ -91,6 +98,11 @@ def timestamp_of(time: Time, now_ms: int) -> int:
         if time.tzinfo is None:
             raise without_zone(time)
         time = milliseconds(time)
+    if isinstance(time, bool) or not isinstance(time, int) or time > LARGEST:
+        raise InvalidRequest(
+            f"{time!r:.80} is no time",
+            hint="Give a datetime with a time zone, a timedelta back from now, or milliseconds",
+        )
     if time < 0:
         raise InvalidRequest(f"The timestamp {time} lies before 1970")
     return time
@@ -154,4 +166,7 @@ def reset_policy(text: str) -> ResetPolicy:
             hint=near or "Give earliest, latest, none, or by_duration:PT1H (an ISO 8601 duration)",
         )
     parts = {unit: float(amount) for unit, amount in match.groupdict().items() if amount}
-    return ResetPolicy(timedelta(**parts))
+    try:
+        return ResetPolicy(timedelta(**parts))
+    except OverflowError as failure:
+        raise InvalidConfig(f"auto_offset_reset={text!r} is too long", cause=str(failure)) from None

@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
+from tidelog.engine.one_loop import OneLoop
+from tidelog.engine.time_limits import seconds
 from tidelog.errors import BufferFull, RequestTimedOut, TidelogError
 from tidelog.producer import lifetimes
 from tidelog.producer.base import (
@@ -26,7 +28,7 @@ from tidelog.producer.base import (
     telling_what_was_taken,
 )
 from tidelog.producer.columns import records_of_columns
-from tidelog.producer.delivery import Deliveries, Delivery, Receipt, seconds
+from tidelog.producer.delivery import Deliveries, Delivery, Receipt
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.pipeline import Pipeline
@@ -76,6 +78,7 @@ class AsyncProducer(LoopSends[K, V]):
         self._process_id = os.getpid()
         self._pipeline: Pipeline | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._one_loop = OneLoop("producer")
         self._room_waiters: list[asyncio.Future[None]] = []
         accumulator = accumulator_of(
             self._settings, clock=self._now, wake=self._wake, hurry=self._hurry, lock=None
@@ -117,6 +120,7 @@ class AsyncProducer(LoopSends[K, V]):
         Waits for room in the buffer, at most `max_block_ms`. Raises a `Refused` error when the
         record was certainly not written, `OutcomeUnknown` when it may have been.
         """
+        self._one_loop.check()
         if topic not in self._accumulator.routes:
             await self._prepare(topic)
         if not self._accumulator.has_room():
@@ -139,7 +143,7 @@ class AsyncProducer(LoopSends[K, V]):
         keys: Sequence[K | None] | None = None,
         *,
         timestamp: int | datetime | None = None,
-        timestamps: Sequence[int] | None = None,
+        timestamps: Sequence[int | datetime] | None = None,
         partition: int | None = None,
     ) -> Deliveries:
         """Hands over many records, waiting for room as needed; returns one handle for all.
@@ -151,8 +155,9 @@ class AsyncProducer(LoopSends[K, V]):
         records that were taken before: they have their verdicts, and only the others may be sent
         again.
         """
-        several(values)
-        several(keys)
+        several("values", values)
+        if keys is not None:
+            several("keys", keys)
         route = await self._prepare(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         with telling_what_was_taken(many.deliveries):
@@ -232,6 +237,8 @@ class AsyncProducer(LoopSends[K, V]):
             raise error
 
     async def _close(self, limit_s: float | None) -> TidelogError | None:
+        if self._pipeline is not None:
+            self._one_loop.check()
         first = self._accumulator.refusal is None or self._pipeline is not None
         if self._accumulator.refusal is None:
             self._accumulator.refusal = closed_error()
@@ -269,6 +276,7 @@ class AsyncProducer(LoopSends[K, V]):
 
     def _started(self) -> Pipeline:
         """The pipeline; made at the first use, since only then a loop runs for certain."""
+        self._one_loop.check()
         pipeline = self._pipeline
         if pipeline is not None:
             return pipeline

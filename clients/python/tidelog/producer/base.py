@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from threading import Lock
@@ -53,11 +53,12 @@ def cluster_of(
     )
 
 
-def several(values: Sequence[Any] | None) -> None:
+def several(name: str, values: Any) -> None:
     """Refuses one text where many records are meant: each of its letters would become one."""
-    if isinstance(values, str | bytes | bytearray | memoryview):
+    is_one = isinstance(values, str | bytes | bytearray | memoryview)
+    if is_one or not isinstance(values, Iterable):
         raise InvalidRequest(
-            f"send_many takes a list of values, not one {type(values).__name__}",
+            f"send_many takes a list of {name}, not one {type(values).__name__}",
             hint="send() takes one record",
         )
 

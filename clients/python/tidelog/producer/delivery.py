@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from tidelog.errors import InvalidRequest, RequestTimedOut, TidelogError
+from tidelog.engine.time_limits import seconds
+from tidelog.errors import RequestTimedOut, TidelogError
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -227,8 +228,8 @@ class Delivery:
     def _call(self, callback: Callable[[Delivery], object]) -> None:
         try:
             callback(self)
-        except Exception:
-            # The verdicts of others must not depend on it.
+        except (Exception, SystemExit):
+            # The verdicts of others must not depend on it, nor the thread that tells them.
             logger.exception("A delivery callback failed: %r", callback)
 
     def _outcome(self) -> Receipt:
@@ -371,15 +372,3 @@ def _receipts(verdicts: list[Receipt | TidelogError]) -> list[Receipt]:
             raise verdict
         receipts.append(verdict)
     return receipts
-
-
-def seconds(limit: Any) -> float | None:
-    """A time limit in seconds: of a number, a timedelta or None."""
-    if isinstance(limit, timedelta):
-        return limit.total_seconds()
-    if limit is not None and not isinstance(limit, int | float):
-        raise InvalidRequest(
-            f"{limit!r:.80} is no time limit, but of type {type(limit).__name__}",
-            hint="Give seconds as a number, or a timedelta",
-        )
-    return limit

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from mypy_extensions import mypyc_attr
 
 from tidelog.engine.places import milliseconds, without_zone
+from tidelog.engine.time_limits import seconds
 from tidelog.errors import (
     InvalidPartitions,
     InvalidRequest,
@@ -25,7 +26,7 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.producer.accumulator import Accumulator, Headers, TopicRoute
-from tidelog.producer.delivery import Delivery, seconds
+from tidelog.producer.delivery import Delivery
 from tidelog.producer.partitioner import Partitioner
 from tidelog.producer.type_variables import K, V
 
@@ -188,13 +189,25 @@ def to_bytes(payload: Any, serializer: Serializer | None, name: str, topic: str)
     if payload is None or isinstance(payload, bytes):
         return payload
     if isinstance(payload, str):
-        return payload.encode()
+        return encoded_text(payload, name)
     if isinstance(payload, bytearray | memoryview):
         return bytes(payload)
     raise SerializationFailed(
         f"A {name} for topic {topic!r} must be bytes, str or None, not {type(payload).__name__}",
         hint=f"Give the producer a serializer: {name}=tidelog.json(...) or a function",
     )
+
+
+def encoded_text(text: str, what: str) -> bytes:
+    """Text as UTF-8; half of a pair of surrogates, which a file's name may hold, has none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as failure:
+        raise SerializationFailed(
+            f"The {what} {text!r:.80} could not be turned into bytes",
+            cause=str(failure),
+            hint="Give bytes, or text that is Unicode",
+        ) from failure
 
 
 def to_milliseconds(timestamp: int | datetime) -> int:
@@ -233,8 +246,10 @@ def to_headers(headers: HeadersLike) -> Headers:
         name, value = pair
         if not isinstance(name, str):
             raise SerializationFailed(f"The name of a header must be str, not {name!r}")
+        if not name.isascii():
+            encoded_text(name, "name of a header")
         if isinstance(value, str):
-            value = value.encode()
+            value = encoded_text(value, "value of a header")
         elif isinstance(value, bytearray | memoryview):
             value = bytes(value)
         elif value is not None and not isinstance(value, bytes):

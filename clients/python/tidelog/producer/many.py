@@ -11,7 +11,7 @@ from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidelog.errors import InvalidRecord
+from tidelog.errors import InvalidRecord, InvalidRequest
 from tidelog.producer.accumulator import Accumulator, TopicRoute
 from tidelog.producer.delivery import Deliveries
 from tidelog.producer.handing_over import (
@@ -51,7 +51,7 @@ class ManyRecords:
         values: Sequence[Any],
         keys: Sequence[Any] | None,
         timestamp: int | datetime | None,
-        timestamps: Sequence[int] | None,
+        timestamps: Sequence[int | datetime] | None,
         partition: Any,
     ) -> None:
         self._accumulator: Accumulator = path._accumulator
@@ -73,7 +73,11 @@ class ManyRecords:
                 f"There are {counted(len(self._values), 'value')} and"
                 f" {counted(len(timestamps), 'timestamp')}"
             )
-        self._timestamps: Sequence[int] | None = timestamps
+        if timestamps is not None and timestamp is not None:
+            raise InvalidRequest("timestamp= and timestamps= are both given", hint="Give one")
+        self._timestamps: list[int] | None = None
+        if timestamps is not None:
+            self._timestamps = [to_milliseconds(one) for one in timestamps]
         if timestamp is None:
             self._timestamp_ms: i64 = int(path._wall_clock() * 1000.0)
         else:
@@ -82,7 +86,7 @@ class ManyRecords:
         if partition is not None:
             self._partition = checked(partition, route)
         self._done: i64 = 0
-        self.deliveries: Deliveries = Deliveries(self._timestamp_ms, timestamps)
+        self.deliveries: Deliveries = Deliveries(self._timestamp_ms, self._timestamps)
 
     def step(self) -> bool:
         """Hands over records while there is room; True when that were all of them."""

@@ -118,7 +118,7 @@ def _ask(function: Any, topic: str, key: bytes | None, partition_count: int) -> 
             f"The partitioner failed for the key {key!r:.80} of topic {topic!r}",
             cause=f"{type(failure).__name__}: {failure}",
         ) from failure
-    if not isinstance(chosen, int):
+    if not isinstance(chosen, int) or not 0 <= chosen < partition_count:
         raise InvalidPartitions(
             f"The partitioner gave {chosen!r:.80} for topic {topic!r}, which is no partition",
             hint=f"It returns an int from 0 to {partition_count - 1}",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
+from tidelog.engine.time_limits import seconds
 from tidelog.errors import BufferFull, InvalidRequest, TidelogError
 from tidelog.producer import lifetimes
 from tidelog.producer.base import (
@@ -28,7 +29,7 @@ from tidelog.producer.base import (
     telling_what_was_taken,
 )
 from tidelog.producer.columns import records_of_columns
-from tidelog.producer.delivery import Deliveries, Delivery, seconds
+from tidelog.producer.delivery import Deliveries, Delivery
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.pipeline import Pipeline
@@ -127,7 +128,7 @@ class Producer(ThreadSends[K, V]):
         keys: Sequence[K | None] | None = None,
         *,
         timestamp: int | datetime | None = None,
-        timestamps: Sequence[int] | None = None,
+        timestamps: Sequence[int | datetime] | None = None,
         partition: int | None = None,
     ) -> Deliveries:
         """Hands over many records, waiting for room as needed; returns one handle for all.
@@ -139,8 +140,9 @@ class Producer(ThreadSends[K, V]):
         records that were taken before: they have their verdicts, and only the others may be sent
         again.
         """
-        several(values)
-        several(keys)
+        several("values", values)
+        if keys is not None:
+            several("keys", keys)
         route = self._route(topic)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         with telling_what_was_taken(many.deliveries):

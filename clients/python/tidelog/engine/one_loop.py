@@ -1,0 +1,34 @@
+"""An asyncio client belongs to the event loop that first used it.
+
+Its connections and tasks run there; from another loop or thread they can't be waited for. The
+asyncio clients ask before they do anything. Invariant: a wrong loop is named as such, not found out
+by an error from deep inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidelog.errors import InvalidRequest
+
+
+class OneLoop:
+    """See the module."""
+
+    __slots__ = ("_client", "_loop")
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """The first call decides which loop it is; InvalidRequest in any other."""
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        elif self._loop is not running:
+            state = "which is closed" if self._loop.is_closed() else "which runs in another thread"
+            raise InvalidRequest(
+                f"The {self._client} was first used on another event loop, {state}",
+                hint="Make one on each loop, inside of the coroutine that asyncio.run() is given",
+            )
