@@ -39,9 +39,12 @@ class LogReader:
             )
         except LogCorrupt as error:
             if error.next_offset is None:
-                logger.error(
-                    "a read of %s at offset %d found damage: %s", self._label, offset, error
-                )
+                if not segment.told_damage:
+                    # Once: whoever reads there may try again and again.
+                    segment.told_damage = True
+                    logger.error(
+                        "a read of %s at offset %d found damage: %s", self._label, offset, error
+                    )
                 raise damage.met(self._label, error, segment_end) from None
             raise
 

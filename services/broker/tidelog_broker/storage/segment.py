@@ -58,6 +58,7 @@ class Segment:
         "interval_bytes",
         "last_append_ms",
         "max_timestamp",
+        "told_damage",
         "unsynced",
         "writable",
     )
@@ -77,6 +78,8 @@ class Segment:
         #: How far the index files reach; entries beyond are in memory alone.
         self.covered = Coverage(next_offset=base_offset)
         self.damage: list[DamagedBytes] = []
+        #: Reads meet damage that nobody knew of, and the log says so.
+        self.told_damage = False
         self.indexed_position = 0
         self.max_timestamp = -1
         self.first_append_ms = -1
@@ -198,7 +201,10 @@ class Segment:
     def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The batch that holds this offset, or the first behind it; None past the last."""
         relative = min(offset - self.base_offset, RELATIVE_OFFSET_MAX)
-        _, begin = self.index().place_of_offset(max(relative, 0))
+        # Damage ends what can be indexed; what lies before it is found, and the walk meets it.
+        with contextlib.suppress(LogCorrupt):
+            self.index()
+        _, begin = self.read_index().place_of_offset(max(relative, 0))
         for position, header in self.walk(begin, first_bytes=_FIRST_WALK_BYTES):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
