@@ -9,6 +9,7 @@ import pytest
 from harness.nodes import LiveNode, on_node
 from harness.reading import FIRST_TIMESTAMP, batches_of, fill, in_thread
 from tidelog import (
+    AsyncAdmin,
     AsyncConsumer,
     Consumer,
     InvalidRequest,
@@ -201,6 +202,17 @@ async def test_lag_and_ends(node: LiveNode) -> None:
         assert isinstance(place, OffsetAndTimestamp)
         assert (place.offset, place.timestamp) == (7, FIRST_TIMESTAMP + 7)
         assert await consumer.offsets_for_times({ORDERS: timedelta(0)}) == {ORDERS: None}
+
+
+@on_node()
+async def test_partitions_that_were_added_belong_to_the_topic(node: LiveNode) -> None:
+    async with await reader(node, 1) as consumer, AsyncAdmin(node.node.bootstrap) as admin:
+        await admin.create_partitions("orders", 3)
+        every = tuple(TopicPartition("orders", number) for number in range(3))
+        assert tuple(await consumer.end_offsets("orders")) == every
+        await admin.create_partitions("orders", 4)
+        await consumer.assign("orders", start="earliest")
+        assert consumer.assignment == (*every, TopicPartition("orders", 3))
 
 
 @on_node()

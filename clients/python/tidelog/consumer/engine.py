@@ -191,12 +191,11 @@ class ConsumerEngine:
                 f"Where to begin reading {topic!r} is not said",
                 hint="Give start='earliest', 'latest', an offset, a datetime or a timedelta",
             )
-        view = await self.cluster.topic(topic, deadline=self._deadline())
-        named = list(range(view.partition_count))
         if isinstance(start, Mapping):
             named = [partition_number(one) for one in start]
+            only = named if only is None else only
         if only is None:
-            only = named
+            only = await self._all_of(topic)
         places = {}
         for partition in only:
             name = TopicPartition(topic, partition)
@@ -205,6 +204,13 @@ class ConsumerEngine:
                 raise InvalidPartitions(f"start says no place for partition {partition}")
             places[name] = place
         return places
+
+    async def _all_of(self, topic: str) -> list[int]:
+        """The partitions that a topic has now: a broker is asked, since there may be more."""
+        known = self.cluster.view.topic(topic)
+        beyond = 0 if known is None else known.partition_count
+        view = await self.cluster.topic(topic, deadline=self._deadline(), partition=beyond)
+        return list(range(view.partition_count))
 
     async def unassign(self) -> None:
         """Reads nothing any more."""
@@ -276,8 +282,7 @@ class ConsumerEngine:
             if isinstance(name, TopicPartition):
                 names.append(name)
             else:
-                view = await self.cluster.topic(name, deadline=self._deadline())
-                names += [TopicPartition(name, number) for number in range(view.partition_count)]
+                names += [TopicPartition(name, number) for number in await self._all_of(name)]
         return names or list(self.fetching.states)
 
     async def offsets(
