@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 
 #: What still runs after its client has closed is cancelled then.
 ENDING_S: Final = 1.0
+#: What a client's last work may take once somebody has interrupted the wait for it.
+INTERRUPTED_S: Final = 5.0
 
 
 class LoopThread:
@@ -80,8 +82,13 @@ class LoopThread:
             last = self.loop.create_task(_leave_nothing(closing()), name=f"{self._name}-closing")
             last.add_done_callback(lambda _: self.loop.stop())
             return
+        ended = threading.Event()
         try:
-            self.call(_leave_nothing(closing()))
+            self.call(_telling(_leave_nothing(closing()), ended))
+        except BaseException:
+            # A second Ctrl-C, say: the work was cancelled and comes to its end in a hurry.
+            ended.wait(INTERRUPTED_S)
+            raise
         finally:
             self.stop()
 
@@ -96,10 +103,20 @@ class LoopThread:
 
 async def _leave_nothing(closing: Coroutine[Any, Any, None]) -> None:
     """Closes a client, then gives the tasks that gRPC keeps for ended calls time to end."""
-    await closing
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    if rest:
-        await asyncio.wait(rest, timeout=ENDING_S)
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
+    try:
+        await closing
+    finally:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        if rest:
+            await asyncio.wait(rest, timeout=ENDING_S)
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+
+async def _telling(work: Coroutine[Any, Any, None], ended: threading.Event) -> None:
+    """Does the work; also who has stopped waiting for it learns of its end."""
+    try:
+        await work
+    finally:
+        ended.set()
