@@ -359,8 +359,18 @@ def test_the_engine_is_woken_once_until_it_has_looked() -> None:
         bench.add(b"x" * 50)
     assert bench.woken == 1
     bench.accumulator.take()
-    bench.accumulator.seal_all()
+    for _ in range(2):
+        bench.add(b"x" * 50)
     assert bench.woken == 2
+
+
+def test_who_ends_batches_is_not_woken_for_them() -> None:
+    bench = Bench()
+    bench.add(b"x" * 50)
+    bench.accumulator.take()
+    bench.accumulator.seal_all()
+    assert bench.woken == 1
+    assert bench.taken() == [(0, [b"x" * 50])]
 
 
 def test_the_buffer_counts_until_the_verdict() -> None:

@@ -186,6 +186,7 @@ class Accumulator:
                 if builder.append(value, key, headers, timestamp_ms):
                     break
                 self._seal(slot, batch)
+                self._wake_once()
                 _move_on(route, slot)
                 if partition == STICKY:
                     slot = _slot(route, partition)
@@ -218,6 +219,7 @@ class Accumulator:
             batch.builder.append(value, key, headers, timestamp_ms)
             self.used_bytes += batch.builder.size - size
             self._seal(slot, batch)
+            self._wake_once()
             return Delivery(batch.delivery, 0, timestamp_ms)
         finally:
             self._release()
@@ -260,6 +262,7 @@ class Accumulator:
                     added += taken
                 if start + added < count:
                     self._seal(slot, batch)
+                    self._wake_once()
                     _move_on(route, slot)
             return added
         finally:
@@ -281,6 +284,7 @@ class Accumulator:
             batch.delivery.count = loose.record_count
             self.used_bytes += batch.size
             self._seal(slot, batch)
+            self._wake_once()
             _move_on(route, slot)
             deliveries.add(batch.delivery, 0, loose.record_count)
         finally:
@@ -300,7 +304,7 @@ class Accumulator:
             self._release()
 
     def seal_open(self, slots: Sequence[PartitionSlot]) -> None:
-        """Their batches have waited long enough."""
+        """Their batches have waited long enough. Wakes nobody: who says so takes them now."""
         self._acquire()
         try:
             for slot in slots:
@@ -343,7 +347,6 @@ class Accumulator:
             self.used_bytes -= batch.builder.size
             return
         self.sealed.append(batch)
-        self._wake_once()
 
     def _wake_once(self) -> None:
         if not self._woken:

@@ -179,6 +179,7 @@ class ClusterQuestions:
     def _drop(self, route: TopicRoute, error: TidelogError) -> None:
         """The topic of this route is gone; what it holds is refused, then or now."""
         self._accumulator.seal_open(route.slots)
+        self._on_news()
         self._accumulator.routes.pop(route.topic, None)
         self._core.on_topic_gone(route.topic, TopicId(route.topic_id), error)
         for number in range(len(route.slots)):

@@ -200,6 +200,9 @@ class FetchStream:
                 break  # the client has to speak first: nothing can be added to this answer
             if filled and deadline is None:
                 deadline = loop.time() + self._options.max_wait_ms / 1000
+            if deadline is None:
+                await self._changed.wait()
+                continue
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._changed.wait()
