@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from storage_kit.batches import batch
 
 from harness.client import partition_batch, produce_request
 from harness.nodes import LiveNode, on_node, run_on_node
+from support.eventually import eventually_async
 from tidelog.records.batch import LooseBatch
 from tidelog.records.builder import set_producer
 from tidelog.records.compression import Compression
@@ -334,3 +336,26 @@ async def test_a_topic_needs_no_more_replicas_than_it_has(node: LiveNode) -> Non
     ack = await node.client.produce("orders", batch(b"a"), acks=common_pb2.ACKS_ALL)
     assert not ack.HasField("error"), ack.error
     assert await node.client.values("orders") == [b"a"]
+
+
+def requests_alive() -> int:
+    return sum(isinstance(found, produce_pb2.ProduceRequest) for found in gc.get_objects())
+
+
+@on_node()
+async def test_a_refused_request_is_not_kept_until_garbage_is_collected(node: LiveNode) -> None:
+    refused = produce_pb2.ProduceRequest(transactional_id="x")
+
+    async def none_is_left() -> bool:
+        return requests_alive() <= before
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = requests_alive()
+        for _ in range(10):
+            with pytest.raises(AioRpcError):
+                await node.client.broker.Produce(refused)
+        await eventually_async(none_is_left, waiting_for="the requests to go")
+    finally:
+        gc.enable()
