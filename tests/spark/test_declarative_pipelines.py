@@ -1,14 +1,12 @@
-"""Spark's declarative pipelines work over topics as the page says, where their packages are."""
+"""Spark's declarative pipelines work over topics as the page says."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from docs.blocks import DOCUMENTED_ADDRESS, blocks_of
 from pyspark.sql import SparkSession
 
@@ -18,22 +16,8 @@ from spark_kit.topics import Topics
 from support.tree import ROOT
 
 PAGE = ROOT / "docs" / "spark-declarative-pipelines.md"
-NEEDED = ("pandas", "grpc_status", "google.rpc", "zstandard")
 
 
-def missing() -> str:
-    """The first package that is not there."""
-    for name in NEEDED:
-        try:
-            found = importlib.util.find_spec(name)
-        except ModuleNotFoundError:
-            found = None
-        if found is None:
-            return name
-    return ""
-
-
-@pytest.mark.skipif(bool(missing()), reason=f"Spark's pipelines need {missing()} too")
 def test_a_flow_goes_from_topic_to_topic(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
