@@ -1,4 +1,4 @@
-"""What an operator sets arrives where it is used; each key has another number, to tell them apart."""
+"""What an operator sets arrives where it is used; each key has another number here."""
 
 from __future__ import annotations
 
