@@ -26,9 +26,15 @@ def request(
     return fetch_pb2.FetchRequest(options=options, partitions=partitions)
 
 
-def orders(offset: int = 0, *, partition: int = 0, max_bytes: int = 0) -> fetch_pb2.FetchPartition:
+def orders(
+    offset: int = 0, *, partition: int = 0, max_bytes: int = 0, end: int | None = None
+) -> fetch_pb2.FetchPartition:
     return fetch_pb2.FetchPartition(
-        topic="orders", partition=partition, fetch_offset=offset, max_bytes=max_bytes
+        topic="orders",
+        partition=partition,
+        fetch_offset=offset,
+        max_bytes=max_bytes,
+        end_offset=end,
     )
 
 
@@ -44,6 +50,19 @@ async def write(node: LiveNode, count: int, *, partition: int = 0, size: int = 1
 async def only(node: LiveNode, wanted: fetch_pb2.FetchRequest) -> fetch_pb2.PartitionRecords:
     (answer,) = (await node.client.broker.Fetch(wanted)).partitions
     return answer
+
+
+@on_node()
+async def test_what_lies_behind_the_end_offset_is_not_answered(node: LiveNode) -> None:
+    await node.client.create("orders")
+    await write(node, 4)
+    # All that is ever wanted is there: to wait for more bytes would be for nothing.
+    wanted = request(orders(1, end=3), min_bytes=1 << 20, max_wait_ms=3_600_000)
+    answer = await only(node, wanted)
+    assert [header.base_offset for header in headers(answer.records)] == [1, 2]
+    for end in (1, 0, -1):
+        refused = await only(node, request(orders(1, end=end)))
+        assert refused.error.code == common_pb2.INVALID_REQUEST
 
 
 @on_node()

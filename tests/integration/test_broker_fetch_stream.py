@@ -22,6 +22,7 @@ def start(
     topic: str = "orders",
     partition: int = 0,
     max_bytes: int = 0,
+    end: int | None = None,
 ) -> fetch_pb2.FetchPartition:
     return fetch_pb2.FetchPartition(
         topic=topic,
@@ -29,6 +30,7 @@ def start(
         session=session,
         fetch_offset=offset,
         max_bytes=max_bytes,
+        end_offset=end,
     )
 
 
@@ -98,6 +100,49 @@ async def test_one_batch_goes_out_whatever_the_credit_and_is_paid_for(node: Live
     await stream.say(credit_bytes=1)
     assert len((await stream.one()).records) == size
     assert await sync(stream) == []
+    await stream.finish()
+
+
+@on_node()
+async def test_a_session_ends_by_itself_at_its_end_offset(node: LiveNode) -> None:
+    await node.client.create("orders")
+    size = await write(node, 4)
+    stream = node.client.fetch_stream()
+    await stream.say(start(1, max_bytes=size, end=3), start(2, 3, end=6), credit_bytes=PLENTY)
+    seen = await sync(stream)
+    assert [
+        (answer.session, header.base_offset)
+        for answer in seen
+        for header in headers(answer.records)
+    ] == [(1, 0), (2, 3), (1, 1), (1, 2)]
+    await write(node, 4)
+    seen = [await stream.one(), *await sync(stream)]
+    assert [header.base_offset for answer in seen for header in headers(answer.records)] == [4, 5]
+    assert {answer.session for answer in seen} == {2}
+    await stream.finish()
+
+
+@on_node()
+async def test_the_end_of_a_session_is_worth_an_answer(node: LiveNode) -> None:
+    await node.client.create("orders")
+    await write(node, 4)
+    stream = node.client.fetch_stream()
+    patient = fetch_pb2.FetchOptions(min_bytes=PLENTY, max_wait_ms=3_600_000)
+    await stream.say(start(1, end=2), credit_bytes=PLENTY, options=patient)
+    answer = await stream.one()
+    assert [header.base_offset for header in headers(answer.records)] == [0, 1]
+    await stream.finish()
+
+
+@on_node()
+async def test_an_end_that_is_no_end_is_refused(node: LiveNode) -> None:
+    await node.client.create("orders")
+    await write(node, 4)
+    stream = node.client.fetch_stream()
+    await stream.say(start(1, 2, end=2), credit_bytes=PLENTY)
+    answer = await stream.one()
+    assert answer.error.code == common_pb2.INVALID_REQUEST
+    assert "between offset 2 and the end 2" in answer.error.message
     await stream.finish()
 
 

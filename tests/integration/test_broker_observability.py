@@ -20,6 +20,7 @@ from storage_kit.batches import batch
 from harness.client import Client
 from harness.nodes import LiveNode, on_node, run_on_node
 from harness.processes import running_node
+from tidelog import AsyncConsumer
 from tidelog_runtime.adapters.grpc_serving import HEALTH_NAMES
 from tidelog_runtime.structured_logs import JsonFormatter, TextFormatter, is_news
 
@@ -105,6 +106,19 @@ async def scrape(node: LiveNode) -> dict[tuple[str, Labels], float]:
         for family in text_string_to_metric_families(page.decode())
         for sample in family.samples
     }
+
+
+@on_node()
+async def test_a_reader_to_an_offset_is_sent_nothing_behind_it(node: LiveNode) -> None:
+    await node.client.create("orders")
+    content = batch(b"a", b"b")
+    for _ in range(5):
+        await node.client.produce("orders", content)
+    async with AsyncConsumer(node.node.bootstrap) as consumer:
+        await consumer.assign("orders", start=1, until=5)
+        assert [record.offset async for record in consumer] == [1, 2, 3, 4]
+    seen = await scrape(node)
+    assert seen["tidelog_bytes_out_total", (("topic", "orders"),)] == 3 * len(content)
 
 
 @on_node()

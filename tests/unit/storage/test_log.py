@@ -102,6 +102,25 @@ def test_reads_end_where_they_are_told_to(tmp_path: Path) -> None:
     directory.close()
 
 
+def test_reads_until_an_offset_take_the_batch_that_holds_the_one_before_it(tmp_path: Path) -> None:
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory, LogConfig(index_interval_bytes=150, segment_bytes=1_000))
+    for number in range(25):
+        append(log, b"a%d" % number, b"b%d" % number)
+    assert len(log.body().segments) > 2
+    for offset in range(49):
+        for until in range(offset + 1, 52):
+            reached = offset
+            while reached < min(until, 50):
+                found = headers(log.read(reached, 300, end=50, until=until))
+                assert found[-1].base_offset < until
+                assert found[0].base_offset == reached - reached % 2
+                reached = found[-1].next_offset
+            assert reached == min(until + until % 2, 50)
+    assert len(headers(log.read(0, 1 << 20, end=4, until=9))) == 2
+    directory.close()
+
+
 def test_clean_stop_opens_nothing_and_forgets_nothing(tmp_path: Path) -> None:
     directory = open_directory(LocalDisk(tmp_path))
     log = open_log(directory)

@@ -56,6 +56,29 @@ def test_a_segment_that_went_missing_while_stopped_is_told_to_readers(
     directory.close()
 
 
+def test_damage_at_the_end_of_what_is_wanted_is_not_met_before_it(tmp_path: Path) -> None:
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    for number in range(60):
+        append(log, b"v%d" % number)
+    commit(directory, log)
+    first, second = log.body().segments[:2]
+    found = first.locate(second.base_offset - 2)
+    assert found is not None
+    directory.close()
+    path = tmp_path / FOLDER / f"{first.base_offset:020d}"
+    with path.with_suffix(".log").open("r+b") as file:
+        file.seek(found[0])
+        file.write(b"rot" * 20)
+    for ending in (".index", ".timeindex"):
+        path.with_suffix(ending).unlink()
+    log = open_log(open_directory(LocalDisk(tmp_path)))
+    until = second.base_offset - 1
+    assert headers(log.read(0, 100, end=60, until=until))[0].base_offset == 0
+    with pytest.raises(LogCorrupt):
+        log.read(until - 1, 100, end=60, until=until)
+
+
 @pytest.mark.parametrize("rot", [b"rot" * 20, A_NEGATIVE_OFFSET, AN_OFFSET_FAR_AWAY])
 def test_damage_that_only_a_read_finds_says_where_to_read_on(
     tmp_path: Path, rot: bytes, caplog: pytest.LogCaptureFixture

@@ -126,6 +126,8 @@ class Fetcher:
             leader_epoch=view.leaders[state.name.partition].epoch,
             max_bytes=self._settings.max_partition_fetch_bytes,
         )
+        if state.end_offset is not None:
+            item.end_offset = state.end_offset
         if state.fetched_epoch >= 0:
             item.last_fetched_epoch = state.fetched_epoch
         return item

@@ -55,6 +55,17 @@ def known_epoch_of(item: fetch_pb2.FetchPartition) -> int | None:
     return item.leader_epoch if item.HasField("leader_epoch") else None
 
 
+def end_offset_of(item: fetch_pb2.FetchPartition) -> int | None:
+    """From where on the reader wants nothing, if it told so."""
+    if not item.HasField("end_offset"):
+        return None
+    if item.end_offset <= item.fetch_offset:
+        raise InvalidRequest(
+            f"There is nothing between offset {item.fetch_offset} and the end {item.end_offset}"
+        )
+    return item.end_offset
+
+
 def find_for_fetch(broker: Broker, caller: Caller, item: fetch_pb2.FetchPartition) -> Partition:
     """The partition a reader asks for."""
     return broker.replicas.find(
@@ -137,7 +148,7 @@ class LongPoll:
             )
             answer.session = item.session
             try:
-                records = self._read(item, answer, left, is_first=read_bytes == 0)
+                records, is_done = self._read(item, answer, left, is_first=read_bytes == 0)
             except TidelogError as error:
                 answer.error.CopyFrom(to_wire(error))
                 self._broker.add_leader_hint(
@@ -147,7 +158,7 @@ class LongPoll:
                 continue
             # What is there and does not fit any more comes no sooner for waiting.
             is_full = not records and read_bytes > 0 and answer.high_watermark > item.fetch_offset
-            urgent = urgent or is_full or answer.HasField("diverging_epoch")
+            urgent = urgent or is_full or is_done or answer.HasField("diverging_epoch")
             read_bytes += records
             left -= records
         return response, urgent or read_bytes >= max(1, min(options.min_bytes, bytes_max))
@@ -159,23 +170,29 @@ class LongPoll:
         left: int,
         *,
         is_first: bool,
-    ) -> int:
+    ) -> tuple[int, bool]:
+        """How much of the partition there is, and whether that is all that is ever wanted."""
+        end_offset = end_offset_of(item)
         partition = find_for_fetch(self._broker, self._caller, item)
         partition.check_readable(item.fetch_offset, known_epoch_of(item))
         fill_watermarks(answer, partition)
         if fill_divergence(answer, partition, item):
-            return 0
+            return 0, False
         partition.call_on_commit(self)
         self._waits_for.append(partition)
         if left <= 0:
-            return 0
+            return 0, False
         wanted = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
         max_bytes = min(wanted, left)
-        records, _ = partition.read(
-            item.fetch_offset, max_bytes, known_epoch_of(item), at_least_one=is_first
+        records, next_offset = partition.read(
+            item.fetch_offset,
+            max_bytes,
+            known_epoch_of(item),
+            until=end_offset,
+            at_least_one=is_first,
         )
         answer.records = records
-        return len(records)
+        return len(records), end_offset is not None and next_offset >= end_offset
 
 
 async def fetch(

@@ -20,6 +20,7 @@ from tidelog_broker.api.fetch import (
     PARTITION_BYTES_DEFAULT,
     answer_bytes_max,
     check_partition_count,
+    end_offset_of,
     fill_divergence,
     fill_watermarks,
     find_for_fetch,
@@ -36,9 +37,21 @@ Answer = Outgoing[fetch_pb2.FetchStreamResponse]
 
 
 class FetchSession:
-    """Reading one partition from one position on; ended by an error, a stop or a new start."""
+    """Reading one partition from one position on.
 
-    __slots__ = ("_stream", "item", "known_epoch", "max_bytes", "number", "offset", "partition")
+    Ended by an error, a stop, a new start, or by its end offset.
+    """
+
+    __slots__ = (
+        "_stream",
+        "end_offset",
+        "item",
+        "known_epoch",
+        "max_bytes",
+        "number",
+        "offset",
+        "partition",
+    )
 
     def __init__(
         self, stream: FetchStream, item: fetch_pb2.FetchPartition, partition: Partition
@@ -48,6 +61,7 @@ class FetchSession:
         self.partition = partition
         self.number = item.session
         self.offset = item.fetch_offset
+        self.end_offset = end_offset_of(item)
         self.known_epoch = known_epoch_of(item)
         self.max_bytes = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
 
@@ -160,6 +174,7 @@ class FetchStream:
         try:
             partition = find_for_fetch(self._broker, self._caller, item)
             partition.check_readable(item.fetch_offset, known_epoch_of(item))
+            session = FetchSession(self, item, partition)
         except TidelogError as error:
             self._refuse(answer, item, error)
             return
@@ -167,7 +182,6 @@ class FetchStream:
             fill_watermarks(answer, partition)
             self._refusals.append(answer)
             return
-        session = FetchSession(self, item, partition)
         self._sessions[item.session] = session
         self._ready[session] = None
 
@@ -233,6 +247,8 @@ class FetchStream:
                 return bytes_max
             filled += read_bytes
             self._credit_bytes -= read_bytes
+            if session.number not in self._sessions:
+                return bytes_max  # nobody waits for more behind the end of a session
         return filled
 
     def _read(
@@ -247,7 +263,11 @@ class FetchStream:
         max_bytes = min(session.max_bytes, room_bytes, self._credit_bytes)
         try:
             records, next_offset = partition.read(
-                session.offset, max_bytes, session.known_epoch, at_least_one=is_first
+                session.offset,
+                max_bytes,
+                session.known_epoch,
+                until=session.end_offset,
+                at_least_one=is_first,
             )
         except TidelogError as error:
             self._end(session.number)
@@ -265,7 +285,10 @@ class FetchStream:
         fill_watermarks(answer, partition)
         response.add(answer, (records,), len(records))
         session.offset = next_offset
-        self._ready[session] = None
+        if session.end_offset is not None and next_offset >= session.end_offset:
+            self._end(session.number)
+        else:
+            self._ready[session] = None
         return len(records)
 
 

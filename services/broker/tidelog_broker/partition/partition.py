@@ -228,19 +228,28 @@ class Partition:
         )
 
     def read(
-        self, offset: int, max_bytes: int, known_epoch: int | None, *, at_least_one: bool = True
+        self,
+        offset: int,
+        max_bytes: int,
+        known_epoch: int | None,
+        *,
+        until: int | None = None,
+        at_least_one: bool = True,
     ) -> tuple[bytes, int]:
         """Whole batches from the one that holds `offset` on, and the offset after them.
 
         All lie below the high watermark. Empty when there is nothing to read yet; also between
         the watermark of a new leader and the end of its log, where a reader waits and is never
-        reset. Without `at_least_one` also when the first batch is larger than `max_bytes`.
+        reset. Without `at_least_one` also when the first batch is larger than `max_bytes`. The
+        last batch is the one that holds the offset before `until`.
         """
         self.check_readable(offset, known_epoch)
         high_watermark = self.core.high_watermark
         if offset >= high_watermark:
             return b"", offset
-        records = self.log.read(offset, max_bytes, end=high_watermark, at_least_one=at_least_one)
+        records = self.log.read(
+            offset, max_bytes, end=high_watermark, until=until, at_least_one=at_least_one
+        )
         self.counters.bytes_out += len(records)
         return records, offset_after(records) if records else offset
 

@@ -215,9 +215,18 @@ class Log(LogState):
 
     # --- reading -------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> bytes:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        end: int,
+        until: int | None = None,
+        at_least_one: bool = True,
+    ) -> bytes:
         """Whole batches from the one that holds `offset`, none at or above `end`.
 
+        The batch that holds the offset before `until` is the last, or the next where that is gone.
         Raises OffsetOutOfRange, LogCorrupt for a damaged range, StorageError.
         """
         if not self.log_start <= offset <= self.log_end:
@@ -230,7 +239,7 @@ class Log(LogState):
             return b""
         try:
             reader = LogReader(self.body(), str(self), self.log_end)
-            return reader.read(offset, max_bytes, end=end, at_least_one=at_least_one)
+            return reader.read(offset, max_bytes, end=end, until=until, at_least_one=at_least_one)
         except OSError as error:
             raise self._unreadable(error) from error
 

@@ -28,14 +28,22 @@ class LogReader:
         self._label = label
         self._log_end = log_end
 
-    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool) -> bytes:
+    def read(
+        self, offset: int, max_bytes: int, *, end: int, until: int | None, at_least_one: bool
+    ) -> bytes:
         """Whole batches of one segment from the one that holds `offset`; `offset < end`."""
         at = self._body.find(offset)
         segment = self._body.segments[at]
         segment_end = self._body.end_offset_of(at, self._log_end)
         try:
             return self._read_segment(
-                segment, segment_end, offset, max_bytes, end=end, at_least_one=at_least_one
+                segment,
+                segment_end,
+                offset,
+                max_bytes,
+                end=end,
+                until=until,
+                at_least_one=at_least_one,
             )
         except LogCorrupt as error:
             if error.next_offset is None:
@@ -56,6 +64,7 @@ class LogReader:
         max_bytes: int,
         *,
         end: int,
+        until: int | None,
         at_least_one: bool,
     ) -> bytes:
         body = self._body
@@ -71,6 +80,8 @@ class LogReader:
                 at_bytes = damaged.segment_base == segment.base_offset
                 end_position = damaged.position if at_bytes else segment.size
         position = self._begin(segment, offset)
+        if until is not None and until < end:
+            end, end_position = self._behind(segment, until - 1) or (end, end_position)
         if end_position < 0:
             end_position = self._begin(segment, end)
         if position >= end_position:
@@ -90,6 +101,21 @@ class LogReader:
             return hint[1]
         found = segment.locate(offset)
         return segment.size if found is None else found[0]
+
+    @staticmethod
+    def _behind(segment: Segment, offset: int) -> tuple[int, int] | None:
+        """The offset and the place behind the batch that holds `offset`.
+
+        Where that is gone, behind the next one: it tells a reader that nothing comes before it.
+        """
+        try:
+            found = segment.locate(offset)
+        except LogCorrupt:
+            return None  # it is for who reads there: what lies before it is served
+        if found is None:
+            return None
+        position, header = found
+        return header.base_offset + header.last_offset_delta + 1, position + header.size
 
     def _read_part(
         self,

@@ -26,7 +26,7 @@ from tidelog.wire.v1 import common_pb2 as tidelog_dot_wire_dot_v1_dot_common__pb
 from tidelog.wire.v1 import produce_pb2 as tidelog_dot_wire_dot_v1_dot_produce__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btidelog/wire/v1/fetch.proto\x12\x0ftidelog.wire.v1\x1a\x1ctidelog/wire/v1/common.proto\x1a\x1dtidelog/wire/v1/produce.proto\"\xe2\x01\n\x0e\x46\x65tchPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0f\n\x07session\x18\x04 \x01(\x03\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x03\x12\x19\n\x0cleader_epoch\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x1f\n\x12last_fetched_epoch\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\tmax_bytes\x18\x08 \x01(\x05\x42\x0f\n\r_leader_epochB\x15\n\x13_last_fetched_epoch\"\x98\x01\n\x12\x46\x65tchStreamRequest\x12\x14\n\x0c\x63redit_bytes\x18\x01 \x01(\x03\x12.\n\x05start\x18\x02 \x03(\x0b\x32\x1f.tidelog.wire.v1.FetchPartition\x12\x0c\n\x04stop\x18\x03 \x03(\x03\x12.\n\x07options\x18\x04 \x01(\x0b\x32\x1d.tidelog.wire.v1.FetchOptions\"\x91\x01\n\x0c\x46\x65tchOptions\x12\x38\n\x0fisolation_level\x18\x01 \x01(\x0e\x32\x1f.tidelog.wire.v1.IsolationLevel\x12\x11\n\tmin_bytes\x18\x02 \x01(\x05\x12\x13\n\x0bmax_wait_ms\x18\x03 \x01(\x05\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\x12\x0c\n\x04rack\x18\x05 \x01(\t\"\x88\x01\n\x13\x46\x65tchStreamResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.tidelog.wire.v1.PartitionRecords\x12\x13\n\x0bthrottle_ms\x18\x02 \x01(\x05\x12%\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\"s\n\x0c\x46\x65tchRequest\x12.\n\x07options\x18\x01 \x01(\x0b\x32\x1d.tidelog.wire.v1.FetchOptions\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.tidelog.wire.v1.FetchPartition\"\x82\x01\n\rFetchResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.tidelog.wire.v1.PartitionRecords\x12\x13\n\x0bthrottle_ms\x18\x02 \x01(\x05\x12%\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\"\xf4\x02\n\x10PartitionRecords\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0f\n\x07session\x18\x04 \x01(\x03\x12%\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x1a\n\x12last_stable_offset\x18\x07 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x08 \x01(\x03\x12\x32\n\x0f\x64iverging_epoch\x18\t \x01(\x0b\x32\x19.tidelog.wire.v1.EpochEnd\x12+\n\x06leader\x18\n \x01(\x0b\x32\x1b.tidelog.wire.v1.LeaderHint\x12\x34\n\x07\x61\x62orted\x18\x0b \x03(\x0b\x32#.tidelog.wire.v1.AbortedTransaction\x12\x0f\n\x07records\x18\x0f \x01(\x0c\"4\n\x08\x45pochEnd\x12\x14\n\x0cleader_epoch\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x03\"?\n\x12\x41\x62ortedTransaction\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btidelog/wire/v1/fetch.proto\x12\x0ftidelog.wire.v1\x1a\x1ctidelog/wire/v1/common.proto\x1a\x1dtidelog/wire/v1/produce.proto\"\x8a\x02\n\x0e\x46\x65tchPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0f\n\x07session\x18\x04 \x01(\x03\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x03\x12\x19\n\x0cleader_epoch\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x1f\n\x12last_fetched_epoch\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\tmax_bytes\x18\x08 \x01(\x05\x12\x17\n\nend_offset\x18\t \x01(\x03H\x02\x88\x01\x01\x42\x0f\n\r_leader_epochB\x15\n\x13_last_fetched_epochB\r\n\x0b_end_offset\"\x98\x01\n\x12\x46\x65tchStreamRequest\x12\x14\n\x0c\x63redit_bytes\x18\x01 \x01(\x03\x12.\n\x05start\x18\x02 \x03(\x0b\x32\x1f.tidelog.wire.v1.FetchPartition\x12\x0c\n\x04stop\x18\x03 \x03(\x03\x12.\n\x07options\x18\x04 \x01(\x0b\x32\x1d.tidelog.wire.v1.FetchOptions\"\x91\x01\n\x0c\x46\x65tchOptions\x12\x38\n\x0fisolation_level\x18\x01 \x01(\x0e\x32\x1f.tidelog.wire.v1.IsolationLevel\x12\x11\n\tmin_bytes\x18\x02 \x01(\x05\x12\x13\n\x0bmax_wait_ms\x18\x03 \x01(\x05\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\x12\x0c\n\x04rack\x18\x05 \x01(\t\"\x88\x01\n\x13\x46\x65tchStreamResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.tidelog.wire.v1.PartitionRecords\x12\x13\n\x0bthrottle_ms\x18\x02 \x01(\x05\x12%\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\"s\n\x0c\x46\x65tchRequest\x12.\n\x07options\x18\x01 \x01(\x0b\x32\x1d.tidelog.wire.v1.FetchOptions\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.tidelog.wire.v1.FetchPartition\"\x82\x01\n\rFetchResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.tidelog.wire.v1.PartitionRecords\x12\x13\n\x0bthrottle_ms\x18\x02 \x01(\x05\x12%\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\"\xf4\x02\n\x10PartitionRecords\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0f\n\x07session\x18\x04 \x01(\x03\x12%\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x16.tidelog.wire.v1.Error\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x1a\n\x12last_stable_offset\x18\x07 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x08 \x01(\x03\x12\x32\n\x0f\x64iverging_epoch\x18\t \x01(\x0b\x32\x19.tidelog.wire.v1.EpochEnd\x12+\n\x06leader\x18\n \x01(\x0b\x32\x1b.tidelog.wire.v1.LeaderHint\x12\x34\n\x07\x61\x62orted\x18\x0b \x03(\x0b\x32#.tidelog.wire.v1.AbortedTransaction\x12\x0f\n\x07records\x18\x0f \x01(\x0c\"4\n\x08\x45pochEnd\x12\x14\n\x0cleader_epoch\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x03\"?\n\x12\x41\x62ortedTransaction\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,21 +34,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tidelog.wire.v1.fetch_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FETCHPARTITION']._serialized_start=110
-  _globals['_FETCHPARTITION']._serialized_end=336
-  _globals['_FETCHSTREAMREQUEST']._serialized_start=339
-  _globals['_FETCHSTREAMREQUEST']._serialized_end=491
-  _globals['_FETCHOPTIONS']._serialized_start=494
-  _globals['_FETCHOPTIONS']._serialized_end=639
-  _globals['_FETCHSTREAMRESPONSE']._serialized_start=642
-  _globals['_FETCHSTREAMRESPONSE']._serialized_end=778
-  _globals['_FETCHREQUEST']._serialized_start=780
-  _globals['_FETCHREQUEST']._serialized_end=895
-  _globals['_FETCHRESPONSE']._serialized_start=898
-  _globals['_FETCHRESPONSE']._serialized_end=1028
-  _globals['_PARTITIONRECORDS']._serialized_start=1031
-  _globals['_PARTITIONRECORDS']._serialized_end=1403
-  _globals['_EPOCHEND']._serialized_start=1405
-  _globals['_EPOCHEND']._serialized_end=1457
-  _globals['_ABORTEDTRANSACTION']._serialized_start=1459
-  _globals['_ABORTEDTRANSACTION']._serialized_end=1522
+  _globals['_FETCHPARTITION']._serialized_end=376
+  _globals['_FETCHSTREAMREQUEST']._serialized_start=379
+  _globals['_FETCHSTREAMREQUEST']._serialized_end=531
+  _globals['_FETCHOPTIONS']._serialized_start=534
+  _globals['_FETCHOPTIONS']._serialized_end=679
+  _globals['_FETCHSTREAMRESPONSE']._serialized_start=682
+  _globals['_FETCHSTREAMRESPONSE']._serialized_end=818
+  _globals['_FETCHREQUEST']._serialized_start=820
+  _globals['_FETCHREQUEST']._serialized_end=935
+  _globals['_FETCHRESPONSE']._serialized_start=938
+  _globals['_FETCHRESPONSE']._serialized_end=1068
+  _globals['_PARTITIONRECORDS']._serialized_start=1071
+  _globals['_PARTITIONRECORDS']._serialized_end=1443
+  _globals['_EPOCHEND']._serialized_start=1445
+  _globals['_EPOCHEND']._serialized_end=1497
+  _globals['_ABORTEDTRANSACTION']._serialized_start=1499
+  _globals['_ABORTEDTRANSACTION']._serialized_end=1562
 # @@protoc_insertion_point(module_scope)

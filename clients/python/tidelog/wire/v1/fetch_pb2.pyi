@@ -32,6 +32,7 @@ class FetchPartition(_message.Message):
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     LAST_FETCHED_EPOCH_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     topic_id: _builtins.bytes
     partition: _builtins.int
@@ -46,6 +47,11 @@ class FetchPartition(_message.Message):
     """of the last record read"""
     max_bytes: _builtins.int
     """of one answer; 0: the broker's default"""
+    end_offset: _builtins.int
+    """The reader wants no record from this offset on: the batch that holds the one before it, or the
+    next where that is gone, is the last. On a stream the session ends behind it, without a word.
+    Above fetch_offset.
+    """
     def __init__(
         self,
         *,
@@ -57,15 +63,20 @@ class FetchPartition(_message.Message):
         leader_epoch: _builtins.int | None = ...,
         last_fetched_epoch: _builtins.int | None = ...,
         max_bytes: _builtins.int = ...,
+        end_offset: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_fetched_epoch", b"_last_fetched_epoch", "_leader_epoch", b"_leader_epoch", "last_fetched_epoch", b"last_fetched_epoch", "leader_epoch", b"leader_epoch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_offset", b"_end_offset", "_last_fetched_epoch", b"_last_fetched_epoch", "_leader_epoch", b"_leader_epoch", "end_offset", b"end_offset", "last_fetched_epoch", b"last_fetched_epoch", "leader_epoch", b"leader_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_fetched_epoch", b"_last_fetched_epoch", "_leader_epoch", b"_leader_epoch", "fetch_offset", b"fetch_offset", "last_fetched_epoch", b"last_fetched_epoch", "leader_epoch", b"leader_epoch", "max_bytes", b"max_bytes", "partition", b"partition", "session", b"session", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_offset", b"_end_offset", "_last_fetched_epoch", b"_last_fetched_epoch", "_leader_epoch", b"_leader_epoch", "end_offset", b"end_offset", "fetch_offset", b"fetch_offset", "last_fetched_epoch", b"last_fetched_epoch", "leader_epoch", b"leader_epoch", "max_bytes", b"max_bytes", "partition", b"partition", "session", b"session", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__end_offset: _TypeAlias = _typing.Literal["end_offset"]  # noqa: Y015
+    _WhichOneofArgType__end_offset: _TypeAlias = _typing.Literal["_end_offset", b"_end_offset"]  # noqa: Y015
     _WhichOneofReturnType__last_fetched_epoch: _TypeAlias = _typing.Literal["last_fetched_epoch"]  # noqa: Y015
     _WhichOneofArgType__last_fetched_epoch: _TypeAlias = _typing.Literal["_last_fetched_epoch", b"_last_fetched_epoch"]  # noqa: Y015
     _WhichOneofReturnType__leader_epoch: _TypeAlias = _typing.Literal["leader_epoch"]  # noqa: Y015
     _WhichOneofArgType__leader_epoch: _TypeAlias = _typing.Literal["_leader_epoch", b"_leader_epoch"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__end_offset) -> _WhichOneofReturnType__end_offset | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_fetched_epoch) -> _WhichOneofReturnType__last_fetched_epoch | None: ...
     @_typing.overload
