@@ -29,14 +29,14 @@ from tidelog_spark.worker_heap import spare_imports
 
 logger = logging.getLogger(__name__)
 
-#: What the consumers of tasks are told unless an option says otherwise: answers as large as an
-#: Arrow batch, several of them on their way, but not many: what comes after the end of the range
-#: is dropped.
+#: What the consumers of tasks are told unless an option says otherwise: answers of some batches,
+#: since each costs what a megabyte of records does before its first, and some of them on their way.
+#: The leader knows where the range ends and sends nothing behind it.
 READ_SETTINGS: Final[dict[str, object]] = {
     "client_id": "tidelog-spark",
-    "fetch_max_bytes": 1 << 20,
-    "max_partition_fetch_bytes": 1 << 20,
-    "prefetch_bytes": 4 << 20,
+    "fetch_max_bytes": 4 << 20,
+    "max_partition_fetch_bytes": 4 << 20,
+    "prefetch_bytes": 16 << 20,
 }
 
 Batch = FetchedBatch[bytes, bytes]

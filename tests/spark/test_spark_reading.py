@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_kit.reading import AvailableNow, expected, rows_of, source
 from spark_kit.topics import Topics
+from support.eventually import eventually
 from tidelog.admin.admin import Admin
 from tidelog.model import TopicPartition
 from tidelog.producer.producer import Producer
@@ -181,6 +182,8 @@ def test_a_running_stream_tells_its_lag(
         fill(topics, numbers, 80, 5)
         query.processAllAvailable()
         assert values(rows_of(spark.table("lagging"))) == [*range(85)]
+        # Spark tells its listeners from a thread of its own, by and by.
+        eventually(lambda: sum(rows for rows, _ in told) >= 85, waiting_for="the last progress")
     finally:
         query.stop()
         spark.streams.removeListener(listener)
