@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from support.tree import ROOT, SOURCE_ROOTS, package_files
+from tools import compile_hot_paths
 
 pytestmark = pytest.mark.distribution
 
@@ -105,6 +106,16 @@ def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         strangers = [name for name in archive.namelist() if name.split("/")[0] not in packages]
     assert [name for name in strangers if ".dist-info/" not in name] == []
+
+
+def test_the_wheel_is_compiled_where_there_is_a_compiler(wheel: Path, installed: Path) -> None:
+    """It was pure, and said so where nobody reads it: the types of gRPC and NumPy were missing."""
+    missing = compile_hot_paths.missing_for_compiling()
+    if missing is not None:
+        pytest.skip(missing)
+    assert not wheel.name.endswith("-py3-none-any.whl")
+    asked = "import tidelog.records; print(tidelog.records.COMPILED)"
+    assert succeed([str(installed / "python"), "-c", asked], installed) == "True\n"
 
 
 def test_the_sdist_holds_what_a_build_needs(built: Path) -> None:
