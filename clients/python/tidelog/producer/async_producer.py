@@ -27,7 +27,7 @@ from tidelog.producer.base import (
     several,
     telling_what_was_taken,
 )
-from tidelog.producer.columns import records_of_columns
+from tidelog.producer.columns import highest_partition, records_of_columns
 from tidelog.producer.delivery import Deliveries, Delivery, Receipt
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
@@ -121,8 +121,8 @@ class AsyncProducer(LoopSends[K, V]):
         record was certainly not written, `OutcomeUnknown` when it may have been.
         """
         self._one_loop.check()
-        if topic not in self._accumulator.routes:
-            await self._prepare(topic)
+        if topic not in self._accumulator.routes or partition:
+            await self._prepare(topic, partition)
         if not self._accumulator.has_room():
             await self.wait_for_room()
         return await self.send_nowait(
@@ -158,7 +158,7 @@ class AsyncProducer(LoopSends[K, V]):
         several("values", values)
         if keys is not None:
             several("keys", keys)
-        route = await self._prepare(topic)
+        route = await self._prepare(topic, partition)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         with telling_what_was_taken(many.deliveries):
             while not many.step():
@@ -180,7 +180,7 @@ class AsyncProducer(LoopSends[K, V]):
         `timestamp` is a column of milliseconds, one number for all, or None for now. `partition`
         is a column, too, or one number; where it is null a row goes where its key belongs.
         """
-        route = await self._prepare(topic)
+        route = await self._prepare(topic, highest_partition(partition))
         columns = records_of_columns(
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
@@ -308,19 +308,26 @@ class AsyncProducer(LoopSends[K, V]):
         if self._pipeline is not None:
             self._pipeline.hurry()
 
-    async def _prepare(self, topic: Any) -> TopicRoute:
+    async def _prepare(self, topic: Any, partition: Any) -> TopicRoute:
         if not isinstance(topic, str):
             raise no_topic(topic)
         pipeline = self._started()
         if self._accumulator.refusal is not None:
             raise self._accumulator.refusal
-        route = await pipeline.route(topic, self._settings.max_block_ms / 1000)
+        limit_s = self._settings.max_block_ms / 1000
+        named = partition if isinstance(partition, int) else 0
+        route = await pipeline.route(topic, limit_s, named)
         self._staging.replay(topic)
         return route
 
     def _find_route(self, topic: str) -> TopicRoute | None:
         self._started()
         return None
+
+    def _route_with(self, route: TopicRoute, partition: int) -> TopicRoute:
+        # Here nobody can wait for an answer: it is asked for, so that the next one may be taken.
+        self._started().doubt(route.topic)
+        return route
 
     def _stage(
         self,

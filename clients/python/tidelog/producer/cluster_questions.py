@@ -134,18 +134,26 @@ class ClusterQuestions:
 
     # ------------------------------------------------------------------ topics
 
-    async def route(self, topic: str, deadline: float) -> TopicRoute:
-        """The route of a topic, asked for if need be; raises what the cluster says of it."""
-        route = self._accumulator.routes.get(topic)
-        while route is None:
-            self._take_over(await self._view(topic, deadline))
-            route = self._accumulator.routes.get(topic)
-        return route
+    async def route(self, topic: str, deadline: float, partition: int = 0) -> TopicRoute:
+        """The route of a topic, asked for if need be; raises what the cluster says of it.
 
-    async def _view(self, topic: str, deadline: float) -> TopicView:
+        One that lacks `partition` may have grown: a broker is asked, and it lacks it still if not.
+        """
+        route = self._accumulator.routes.get(topic)
+        if route is not None and partition < len(route.slots):
+            return route
+        while True:
+            self._take_over(await self._view(topic, deadline, partition))
+            route = self._accumulator.routes.get(topic)
+            if route is not None:
+                return route
+
+    async def _view(self, topic: str, deadline: float, partition: int) -> TopicView:
         """The topic; why nobody could tell of it is, for a record, a refusal: it was not sent."""
         try:
-            return await self._cluster.topic(topic, deadline=deadline, create_for_produce=True)
+            return await self._cluster.topic(
+                topic, deadline=deadline, create_for_produce=True, partition=partition
+            )
         except TidelogError as failure:
             if isinstance(failure, Refused):
                 raise

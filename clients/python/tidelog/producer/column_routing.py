@@ -39,10 +39,24 @@ def numbers(column: Any) -> Any:
     """Partitions as one Arrow array."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    array = column if isinstance(column, pa.Array) else pa.array(column, pa.int64())
+    if not isinstance(column, pa.Array):
+        try:
+            column = pa.array(column, pa.int64())
+        except (pa.ArrowException, TypeError) as failure:
+            raise InvalidRecord(
+                f"partition={column!r:.80} is no column of partitions",
+                cause=str(failure),
+                hint="Give whole numbers, and None for rows whose key decides",
+            ) from failure
+    array = column
     if not pa.types.is_integer(array.type):
         raise InvalidRecord(f"The partition column has the type {array.type}, not integers")
     return array.cast(pa.int64())
+
+
+def highest(column: Any) -> int:
+    """The highest partition in a column; 0 where it names none."""
+    return int(np.asarray(numbers(column).fill_null(0)).max(initial=0))
 
 
 def chosen_partitions(

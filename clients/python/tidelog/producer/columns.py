@@ -69,6 +69,13 @@ def records_of_columns(
     return ColumnRecords(path, route, settings, columns, partition)
 
 
+def highest_partition(partition: Any) -> int:
+    """The highest partition that a call names, as a number or as a column; 0 where none is."""
+    if partition is None or isinstance(partition, int):
+        return partition or 0
+    return int(_routing().highest(partition))
+
+
 def _is_plain(column: Any) -> bool:
     """Whether these are few rows of an Arrow column that needs no converting."""
     kind = getattr(column, "type", None)

@@ -61,6 +61,10 @@ class HandingOver(Generic[K, V]):
         """Where a topic's records go, when it isn't known yet; None: stage the record."""
         raise NotImplementedError
 
+    def _route_with(self, route: TopicRoute, partition: int) -> TopicRoute:
+        """A partition is named that the route lacks: the topic may have grown."""
+        raise NotImplementedError
+
     def _stage(
         self,
         topic: str,
@@ -125,6 +129,8 @@ def hand_over(  # noqa: PLR0912, PLR0913, PLR0917 - called once a record
         if partition is None:
             number = path._partitioner.choose(topic, raw_key, len(route.slots))
         else:
+            if partition >= len(route.slots):
+                route = path._route_with(route, partition)
             number = checked(partition, route)
         if limit_s is None:
             delivery = accumulator.add(route, number, raw_value, raw_key, pairs, timestamp_ms)

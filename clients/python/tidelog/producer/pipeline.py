@@ -318,9 +318,17 @@ class Pipeline:
 
     # ------------------------------------------------------------------ for the producers
 
-    async def route(self, topic: str, limit_s: float) -> TopicRoute:
-        """Where the records of a topic go; created if the cluster allows."""
-        return await self._questions.route(topic, self._loop.time() + limit_s)
+    async def route(self, topic: str, limit_s: float, partition: int = 0) -> TopicRoute:
+        """Where the records of a topic go; created if the cluster allows.
+
+        `partition` is one that somebody means: it may be newer than what is known.
+        """
+        return await self._questions.route(topic, self._loop.time() + limit_s, partition)
+
+    def doubt(self, topic: str) -> None:
+        """Has what is known of a topic asked for again, without waiting for it."""
+        self.core.stale_topics.add(topic)
+        self.schedule()
 
     async def flush(self, limit_s: float | None) -> None:
         """Returns when all that was handed over before has its verdict."""

@@ -28,7 +28,7 @@ from tidelog.producer.base import (
     several,
     telling_what_was_taken,
 )
-from tidelog.producer.columns import records_of_columns
+from tidelog.producer.columns import highest_partition, records_of_columns
 from tidelog.producer.delivery import Deliveries, Delivery
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
@@ -143,7 +143,7 @@ class Producer(ThreadSends[K, V]):
         several("values", values)
         if keys is not None:
             several("keys", keys)
-        route = self._route(topic)
+        route = self._route(topic, partition)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         with telling_what_was_taken(many.deliveries):
             while not many.step():
@@ -165,7 +165,7 @@ class Producer(ThreadSends[K, V]):
         `timestamp` is a column of milliseconds, one number for all, or None for now. `partition`
         is a column, too, or one number; where it is null a row goes where its key belongs.
         """
-        route = self._route(topic)
+        route = self._route(topic, highest_partition(partition))
         columns = records_of_columns(
             self, route, self._settings, (value, key, timestamp, headers), partition
         )
@@ -233,15 +233,23 @@ class Producer(ThreadSends[K, V]):
                 hint="The callback runs in the thread that would end the waiting: use another one",
             )
 
-    def _route(self, topic: Any) -> TopicRoute:
+    def _route(self, topic: Any, partition: Any) -> TopicRoute:
         if not isinstance(topic, str):
             raise no_topic(topic)
-        return self._accumulator.routes.get(topic) or self._find_route(topic)
+        route = self._accumulator.routes.get(topic) or self._find_route(topic)
+        if isinstance(partition, int) and partition >= len(route.slots):
+            return self._route_with(route, partition)
+        return route
 
     def _find_route(self, topic: str) -> TopicRoute:
         self._check()
         limit_s = self._settings.max_block_ms / 1000
         return self._thread.call(self._pipeline.route(topic, limit_s))
+
+    def _route_with(self, route: TopicRoute, partition: int) -> TopicRoute:
+        self._check()
+        limit_s = self._settings.max_block_ms / 1000
+        return self._thread.call(self._pipeline.route(route.topic, limit_s, partition))
 
     def _make_room(self) -> None:
         if not self._thread.is_current:
