@@ -8,15 +8,16 @@ misbehaves; the faults that bring it to light are named with it. They are plante
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from tidelog.model import PartitionId
 from tidelog_broker.partition.partition import Partition
 from tidelog_broker.partition.waiting import CommitQueue
 from tidelog_broker.storage.data_directory import DataDirectory
-from tidelog_broker.storage.journal import STARTS, Journal
+from tidelog_broker.storage.journal import STARTS
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import LogState
 from tidelog_broker.storage.log_sync import SyncTicket
@@ -24,8 +25,10 @@ from tidelog_broker.storage.open_files import OpenFile
 from tidelog_broker.storage.producer_state import FRESH, Producer, ProducerStates
 from tidelog_broker.storage.recovery import BatchReader, Recovery
 from tidelog_broker.storage.segment import Segment
+from tidelog_broker.storage.volume import Volume
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
+Entries = Iterable[tuple[PartitionId, bytes, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,10 @@ def _recovery_cuts_at_the_journalled_end() -> contextlib.AbstractContextManager[
 
 
 def _journal_not_synced_before_a_cut() -> contextlib.AbstractContextManager[Any]:
-    return mock.patch.object(Journal, "write_and_sync", Journal.write)
+    def announce(volume: Volume, kind: int, entries: Entries) -> None:
+        volume.journal.write(kind, entries)
+
+    return mock.patch.object(Volume, "announce", announce)
 
 
 def _duplicate_answered_before_it_is_durable() -> contextlib.AbstractContextManager[Any]:
@@ -138,13 +144,13 @@ def _rolled_segments_not_synced() -> contextlib.AbstractContextManager[Any]:
 
 
 def _log_start_not_journalled() -> contextlib.AbstractContextManager[Any]:
-    original = Log._announce
+    original = Volume.announce
 
-    def announce(log: Log, kind: int, offset: int) -> None:
+    def announce(volume: Volume, kind: int, entries: Entries) -> None:
         if kind != STARTS:
-            original(log, kind, offset)
+            original(volume, kind, entries)
 
-    return mock.patch.object(Log, "_announce", announce)
+    return mock.patch.object(Volume, "announce", announce)
 
 
 def _recovery_trusts_the_page_cache() -> contextlib.AbstractContextManager[Any]:

@@ -213,11 +213,6 @@ class Journal:
         for partition_id, _, offset in entries:
             take(self.state, partition_id, offset)
 
-    def write_and_sync(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
-        """Write an intent; when this returns, the cut it announces may begin."""
-        self.write(kind, entries)
-        self.sync()
-
     def sync(self) -> None:
         """Make all of it durable, from the thread that also appends."""
         pending = self.begin_sync()
