@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import InvalidRequest, TidelogError, UnknownTopic
 from tidelog.model import NO_LEADER_EPOCH, TopicId
 from tidelog.wire.v1 import fetch_pb2
+from tidelog_broker.api.isolation import check_isolation
 from tidelog_broker.partition.partition import Partition
 from tidelog_runtime.wire_errors import to_wire
 
@@ -200,6 +201,7 @@ async def fetch(
 ) -> fetch_pb2.FetchResponse:
     """The unary twin: one long poll over many partitions."""
     check_partition_count(broker, len(request.partitions))
+    check_isolation(request.options.isolation_level)
     if request.options.max_wait_ms < 0 or request.options.min_bytes < 0:
         raise InvalidRequest("max_wait_ms and min_bytes of a fetch must not be negative")
     for item in request.partitions:

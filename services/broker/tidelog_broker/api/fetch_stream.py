@@ -26,6 +26,7 @@ from tidelog_broker.api.fetch import (
     find_for_fetch,
     known_epoch_of,
 )
+from tidelog_broker.api.isolation import check_isolation
 from tidelog_broker.partition.partition import Partition
 from tidelog_runtime.wire_errors import to_wire
 
@@ -148,6 +149,7 @@ class FetchStream:
 
     def _take(self, request: fetch_pb2.FetchStreamRequest) -> None:
         if request.HasField("options"):
+            check_isolation(request.options.isolation_level)
             self._options = request.options
         if request.credit_bytes < 0:
             raise InvalidRequest(f"A credit of {request.credit_bytes} bytes is negative")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, TopicId
 from tidelog.wire.v1 import offsets_pb2
+from tidelog_broker.api.isolation import check_isolation
 from tidelog_broker.partition.partition import Partition
 from tidelog_runtime.wire_errors import to_wire
 
@@ -48,6 +49,7 @@ async def list_offsets(
     broker: Broker, caller: Caller, request: offsets_pb2.ListOffsetsRequest
 ) -> offsets_pb2.ListOffsetsResponse:
     """One answer a partition, in the order of the request."""
+    check_isolation(request.isolation_level)
     response = offsets_pb2.ListOffsetsResponse()
     for item in request.partitions:
         answer = response.partitions.add(
