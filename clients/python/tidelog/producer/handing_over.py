@@ -101,11 +101,9 @@ def hand_over(  # noqa: PLR0912, PLR0913, PLR0917 - called once a record
         raise no_callback(on_delivery)
     if accumulator.refusal is not None:
         raise copy(accumulator.refusal)
-    raw_value: bytes | None
     if path._value is not None or (value is not None and not isinstance(value, bytes)):
-        raw_value = to_bytes(value, path._value, "value", topic)
-    else:
-        raw_value = value
+        value = to_bytes(value, path._value, "value", topic)
+    raw_value: bytes | None = value
     raw_key: bytes | None = None
     if key is not None or path._key is not None:
         raw_key = to_bytes(key, path._key, "key", topic)
