@@ -55,6 +55,14 @@ _CONSTANT: Final = ("topic", "partition")
 Batch = FetchedBatch[bytes, bytes]
 
 
+class _Place:
+    """Which rows of what was fetched are converted."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.rows_before = 0
+
+
 class RowShape:
     """How records become rows of one schema. It can be pickled."""
 
@@ -84,10 +92,11 @@ class RowShape:
         """The rows of what was fetched of one partition, in pieces of the wanted size."""
         constants: dict[str, Any] = {}
         for batch in fetched:
-            decoded = batch.to_arrow(self._decoded)
-            if decoded.num_rows:
-                rows = self._rows(decoded, batch, constants)
-                yield from self._pieces(rows)
+            place = _Place(batch)
+            for decoded in batch.arrow_parts(self._decoded):
+                if decoded.num_rows:
+                    yield from self._pieces(self._rows(decoded, place, constants))
+                    place.rows_before += decoded.num_rows
 
     def _pieces(self, rows: Any) -> Iterator[Any]:
         by_bytes = -(-rows.nbytes // self._options.bytes_max)
@@ -100,19 +109,19 @@ class RowShape:
         for first, last in pairwise(edges):
             yield rows.slice(first, last - first)
 
-    def _rows(self, decoded: Any, batch: Batch, constants: dict[str, Any]) -> Any:
+    def _rows(self, decoded: Any, place: _Place, constants: dict[str, Any]) -> Any:
         arrays = []
         for name, field in zip(self._columns, self._arrow_schema, strict=True):
             if name in _CONSTANT:
-                arrays.append(_constant(name, batch, decoded.num_rows, constants))
+                arrays.append(_constant(name, place.batch, decoded.num_rows, constants))
                 continue
             array = decoded.column(_CLIENTS_NAMES.get(name, name))
             if array.type != field.type:
-                array = self._converted(name, array, field.type, batch)
+                array = self._converted(name, array, field.type, place)
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
 
-    def _converted(self, name: str, array: Any, wanted: Any, batch: Batch) -> Any:
+    def _converted(self, name: str, array: Any, wanted: Any, place: _Place) -> Any:
         if name == "headers":
             return _headers(array, wanted)
         try:
@@ -120,7 +129,7 @@ class RowShape:
         except pa.ArrowInvalid:
             valid = [value is None or _is_utf8(value) for value in array.to_pylist()]
         if not self._options.null_on_invalid_utf8:
-            raise _not_utf8(name, batch, valid.index(False))
+            raise _not_utf8(name, place, valid.index(False))
         import pyarrow.compute as pc  # noqa: PLC0415 - 70 ms that hardly any reader needs
 
         return pc.if_else(pa.array(valid), array, None).cast(wanted)
@@ -152,8 +161,9 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _not_utf8(name: str, batch: Batch, row: int) -> SerializationFailed:
-    offset = batch.to_arrow(["offset"]).column(0)[row].as_py()
+def _not_utf8(name: str, place: _Place, row: int) -> SerializationFailed:
+    batch = place.batch
+    offset = batch.to_arrow(["offset"]).column(0)[place.rows_before + row].as_py()
     partition = TopicPartition(batch.topic, batch.partition)
     return SerializationFailed(
         f"The {name} of {partition} at offset {offset} is not UTF-8, but declared as string",

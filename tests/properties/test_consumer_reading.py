@@ -106,6 +106,8 @@ class World:
             offsets = [record.offset for record in found]
             assert len(found) == len(offsets)
             assert found.to_arrow(["offset"]).column("offset").to_pylist() == offsets
+            parts = list(found.arrow_parts(["offset"], part_bytes=20))
+            assert [row["offset"] for part in parts for row in part.to_pylist()] == offsets
             self.expect(offsets)
             assert self.next == found.next_offset
 

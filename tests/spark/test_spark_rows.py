@@ -6,7 +6,9 @@ The reader is driven as Spark drives it; what should come out is read past it, f
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -248,3 +250,29 @@ def test_what_records_weigh_bounds_tasks(topics: Topics) -> None:
 def _id_of(topics: Topics, topic: str) -> str:
     with Admin(topics.bootstrap) as admin:
         return admin.describe_topic(topic).topic_id.hex()
+
+
+def test_what_is_large_once_decompressed_is_decoded_part_by_part(topics: Topics) -> None:
+    """A fetch of a few kilobytes may hold a hundred megabytes: they are never there at once."""
+    topic = topics.create(partitions=1)
+    value = b"a" * 100_000
+    with Producer(topics.bootstrap, compression="zstd", batch_size="1 MiB") as producer:
+        producer.send_many(topic, values=[value] * 600).confirm()
+        producer.send(topic, value=b"\xff").result()
+    most_bytes, offsets = 0, []
+    before = pa.total_allocated_bytes()
+    for batch in read_lazily(topics, topic, "value", "offset"):
+        offsets += batch.column(1).to_pylist()
+        most_bytes = max(most_bytes, pa.total_allocated_bytes() - before)
+    assert offsets == list(range(601))
+    assert most_bytes < 30 << 20
+
+    with pytest.raises(SerializationFailed, match="offset 600 is not UTF-8"):
+        list(read_lazily(topics, topic, "value string"))
+
+
+def read_lazily(topics: Topics, topic: str, *columns: str) -> Iterator[Any]:
+    """What the only task of a read gives."""
+    reader = batch_reader(options_of(topics, topic), schema_of(*columns))
+    (task,) = reader.partitions()
+    return iter(reader.read(task))

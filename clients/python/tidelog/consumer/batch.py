@@ -79,6 +79,22 @@ class FetchedBatch(Generic[Key, Value]):
         """
         return self._decoding.columns(self._pushed, columns)
 
+    def arrow_parts(
+        self, columns: Sequence[str] = DEFAULT_COLUMNS, *, part_bytes: int = 4 << 20
+    ) -> Iterator[Any]:
+        """The same rows in several record batches, each decompressed when it is asked for.
+
+        A part ends behind the batch whose records fill `part_bytes`: what was fetched may be a
+        hundred times as large once it is decompressed.
+        """
+        pushed = self._pushed
+        while True:
+            rows, position = self._decoding.some_columns(pushed, columns, part_bytes)
+            yield rows
+            if position >= pushed.end:
+                return
+            _, pushed = pushed.split(position)
+
     def __repr__(self) -> str:
         return (
             f"FetchedBatch(topic={self.topic!r}, partition={self.partition},"
