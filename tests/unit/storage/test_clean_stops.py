@@ -167,7 +167,9 @@ def test_a_marker_of_an_earlier_stop_is_not_believed() -> None:
     log._volume.journal.sync()
     disk = disk.crash()
     disk.replace(names.CLEAN_MARKER, marker)
-    log = reopened(disk)
+    directory = open_directory(disk)
+    assert not directory.was_clean
+    log = open_log(directory, ROOMY)
     assert log.log_end == 2
     assert append(log, b"third") == 2
     assert [header.base_offset for header in read_all(log)] == [0, 1, 2]

@@ -290,11 +290,11 @@ def test_a_journal_with_no_room_for_the_next_file_goes_on_in_the_old_one() -> No
         commit(directory, log)
     used = disk.total_bytes() - disk.free_bytes()
     disk.set_capacity(used)
-    directory.volume.journal.begin_anew_if_large()
+    directory.volume.journal.begin_anew_if_due()
     disk.set_capacity(used + 1_000_000)
     append(log, b"y")
     commit(directory, log)
-    directory.volume.journal.begin_anew_if_large()
+    directory.volume.journal.begin_anew_if_due()
     end = log.log_end
     directory.abandon()
     again = open_log(open_directory(disk, StorageConfig(journal_bytes=200)))

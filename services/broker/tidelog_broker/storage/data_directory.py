@@ -17,10 +17,10 @@ from typing import Final
 
 from tidelog.errors import StorageError, UnsupportedVersion
 from tidelog.model import PartitionId, TopicId
-from tidelog_broker.storage import checkpoints, names
+from tidelog_broker.storage import checkpoints, identity, names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
 from tidelog_broker.storage.frames import DamagedFile
-from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, key_of
+from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, UNKNOWN_END, Journal, key_of
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.recovery import Expectation
@@ -29,9 +29,6 @@ from tidelog_runtime.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-_WITHOUT_IDENTITY: Final = (
-    "Restore the file from a copy, or start with an empty directory to replicate it anew"
-)
 _GONE: Final = "it was removed, or another was put in its place"
 
 
@@ -63,11 +60,13 @@ class DataDirectory:
         self._progress: ReportProgress | None = None
         self._logs_found = 0
         self._logs_recovered = 0
+        #: Logs that no marker vouches for and nobody has opened since: nothing is proved of them.
+        self._unproved: set[PartitionId] = set()
         #: Partitions whose folders an attempt may have made whose names it did not sync.
         self._half_made: set[PartitionId] = set()
         self.config = config
         self.storage_uuid = b""
-        #: Whether the last process to use the directory stopped cleanly.
+        #: Whether the last process to use the directory stopped cleanly, and left no log unproved.
         self.was_clean = False
 
     @classmethod
@@ -97,7 +96,7 @@ class DataDirectory:
 
     def _open(self, new_storage_uuid: bytes, now_ms: int) -> None:
         disk = self._disk
-        self.storage_uuid = self._read_identity(new_storage_uuid)
+        self.storage_uuid = identity.read_or_make(disk, new_storage_uuid)
         self._take_clean_marker()
         disk.make_directory(names.TOPICS)
         self._journal = Journal(disk, self.config.flush_policy, self.config.journal_bytes)
@@ -109,27 +108,35 @@ class DataDirectory:
             except DamagedFile:
                 disk.remove(names.WATERMARKS)
         self._remove_leftovers(now_ms)
+        stored = self.stored_partitions()
+        self._unproved = self._without_proof(stored)
+        self.was_clean = self.was_clean and not self._unproved
+        if not self.was_clean:
+            # What recovery builds on must not vanish with a name that was never synced.
+            for topic_id in {partition_id.topic_id for partition_id in stored}:
+                disk.sync_directory(names.topic_folder(topic_id))
+        self._journal.begin(stored, is_proved=not self._unproved)
         self._journal.sync()
         self.volume.space.check(now_ms)
 
-    def _read_identity(self, new_storage_uuid: bytes) -> bytes:
-        disk = self._disk
-        if disk.exists(names.IDENTITY):
-            try:
-                return checkpoints.decode_identity(disk.read_bytes(names.IDENTITY), names.IDENTITY)
-            except DamagedFile as damaged:
-                raise StorageError(
-                    "The identity file of the data directory is damaged",
-                    cause=str(damaged),
-                    hint=_WITHOUT_IDENTITY,
-                ) from damaged
-        if disk.exists(names.TOPICS) and disk.list_directory(names.TOPICS):
-            raise StorageError(
-                "The data directory holds topics and has lost its identity file",
-                hint=_WITHOUT_IDENTITY,
-            )
-        disk.replace(names.IDENTITY, checkpoints.encode_identity(new_storage_uuid))
-        return new_storage_uuid
+    def _without_proof(self, stored: list[PartitionId]) -> set[PartitionId]:
+        """The logs, there or missing, that this start has to recover.
+
+        A start that ended before it had opened them closes the directory and knows no more of them
+        than it found: its marker tells of the others alone.
+        """
+        durable = (key for key, end in self._journal.state.ends.items() if end > 0)
+        states = self._clean_states
+        return {
+            key
+            for key in (*stored, *durable)
+            if key not in states or not self._is_of_this_stop(key, states[key])
+        }
+
+    def _count_as_proved(self, partition_id: PartitionId) -> None:
+        self._unproved.discard(partition_id)
+        if not self._unproved:
+            self._journal.is_proved = True
 
     def _take_clean_marker(self) -> None:
         """Read the marker and delete it, durably, before anything else changes."""
@@ -169,9 +176,6 @@ class DataDirectory:
                     trash.add(f"{folder}/{name}", now_ms, is_folder=True)
                 elif name.endswith(names.TEMPORARY):
                     disk.remove(f"{folder}/{name}")
-            if not self.was_clean:
-                # What recovery builds on must not vanish with a name that was never synced.
-                disk.sync_directory(folder)
         disk.sync_directory(names.TOPICS)
 
     # --- what is there -------------------------------------------------------------------------
@@ -259,13 +263,14 @@ class DataDirectory:
             raise StorageError(f"{log} could not be opened", cause=str(error)) from error
         self._half_made.discard(partition_id)
         self._logs[partition_id] = log
+        self._count_as_proved(partition_id)
         return log
 
     def _known_marks(self, partition_id: PartitionId) -> tuple[int, int]:
         """(log start, high watermark); those of a deleted namesake do not count."""
         state = self._journal.state
         high_watermark, log_start = self._watermarks.get(partition_id, (0, 0))
-        if not self._journal.intact:
+        if not self._journal.intact or state.ends.get(partition_id) == UNKNOWN_END:
             return log_start, high_watermark
         if partition_id not in state.ends:
             return 0, 0
@@ -297,9 +302,9 @@ class DataDirectory:
         state = self._journal.state
         partition_id = log.partition_id
         # A journal that is whole and does not know the partition says that nothing was durable.
-        nothing = 0 if self._journal.intact else None
+        end = state.ends.get(partition_id, 0 if self._journal.intact else UNKNOWN_END)
         expected = Expectation(
-            state.ends.get(partition_id, nothing), log_start, state.cuts.get(partition_id)
+            None if end == UNKNOWN_END else end, log_start, state.cuts.get(partition_id)
         )
         scanned = log.recover(expected, now_ms)
         self._logs_recovered += 1
@@ -346,6 +351,7 @@ class DataDirectory:
                 if log is not None:
                     delay_ms = log.config.file_delete_delay_ms
                     log.discard()
+                self._count_as_proved(partition_id)
             if self._disk.exists(folder):
                 retired = self._retire(folder)
                 self._disk.sync_directory(folder.rpartition("/")[0])

@@ -150,7 +150,7 @@ class GroupCommit:
             self._journal.finish_sync(journal_sync)
         for (log, ticket), error in zip(tickets, work.errors(), strict=True):
             self._finish(log, ticket, error)
-        self._journal.begin_anew_if_large()
+        self._journal.begin_anew_if_due()
 
     def _begin(self, log: Log, tickets: list[tuple[Log, SyncTicket]], closed_only: bool) -> None:
         try:

@@ -12,7 +12,7 @@ A file begins with one STATE frame that replaces all before it, so an old file c
 new one is durable. Frames hold one byte of kind and lines of `key, offset[, offset]`:
 
     key    16 bytes topic id, 4 bytes partition
-    STATE  1 byte flush policy, then lines of key, durable end, log start
+    STATE  1 byte flush policy, then lines of key, durable end (-1: not known), log start
     ENDS   key, durable end (also: a cut is done)
     STARTS key, log start
     CUT    key, new end          RESET  key, new start          DELETE key, 0
@@ -46,7 +46,9 @@ _STATE_LINE: Final = struct.Struct(">16sIqq")
 _LINE: Final = struct.Struct(">16sIq")
 _KEY: Final = struct.Struct(">16sI")
 _OFFSET: Final = struct.Struct(">q")
-#: A policy's number in a STATE frame is its place here.
+#: The journal that knew how far the log was durable is lost, and the log is not recovered yet.
+UNKNOWN_END: Final = -1
+#: A policy's number in a STATE frame is its place here: the later, the less it proves.
 _POLICIES: Final = (FlushPolicy.COMMIT, FlushPolicy.INTERVAL, FlushPolicy.OS)
 
 
@@ -125,7 +127,7 @@ _APPLY: Final = {
 
 
 class Journal:
-    """The journal of an open data directory."""
+    """The journal of an open data directory: read when it is made, written from `begin` on."""
 
     def __init__(self, disk: Disk, policy: FlushPolicy, bytes_max: int) -> None:
         self._disk = disk
@@ -136,14 +138,19 @@ class Journal:
         self.intact = True
         #: The policy of the process before this one; None when nothing is known of it.
         self.previous_policy: FlushPolicy | None = None
+        #: Whether every log was opened, and so recovered where that was due, or closed cleanly.
+        self.is_proved = False
         self.dirty = False
         self._number = 0
         self._outdated: list[str] = []
         self._name_is_new = True
-        self._file = self._read()
+        self._file: File
+        #: The policy that the file in use begins with.
+        self._begun_with = policy
+        self._read()
 
-    def _read(self) -> File:
-        """Read every journal file in order and begin a new one."""
+    def _read(self) -> None:
+        """Read every journal file in order."""
         numbers = sorted(
             number
             for name in self._disk.list_directory("")
@@ -155,7 +162,24 @@ class Journal:
         self.previous_policy = self.state.policy
         self._number = numbers[-1] if numbers else 0
         self._outdated = [names.journal(number) for number in numbers]
-        return self._begin_file()
+
+    def begin(self, stored: Iterable[PartitionId], *, is_proved: bool) -> None:
+        """Begin this process's file, in a directory that holds these logs.
+
+        It must not claim to know more of them than the files before it: another start may read it
+        before they are recovered.
+        """
+        self.is_proved = is_proved
+        if not self.intact:
+            self.state.ends.update(dict.fromkeys(stored, UNKNOWN_END))
+        self._file = self._begin_file()
+
+    @property
+    def _proved_policy(self) -> FlushPolicy:
+        """The policy that everything the journal tells of was written under, or a stricter one."""
+        if self.is_proved:
+            return self._policy
+        return max(self._policy, self.previous_policy or FlushPolicy.OS, key=_POLICIES.index)
 
     def _read_file(self, path: str) -> bool:
         content = self._disk.read_bytes(path)
@@ -178,7 +202,8 @@ class Journal:
         file = self._disk.open(names.journal(self._number), create=True)
         file.truncate(0)
         state = self.state
-        kind = (STATE, _POLICIES.index(self._policy))
+        policy = self._proved_policy
+        kind = (STATE, _POLICIES.index(policy))
         lines = [
             _STATE_LINE.pack(key.topic_id, key.partition, end, state.starts.get(key, 0))
             for key, end in state.ends.items()
@@ -196,6 +221,7 @@ class Journal:
         except OSError:
             file.close()
             raise
+        self._begun_with = policy
         self.dirty = self._name_is_new = True
         return file
 
@@ -232,9 +258,13 @@ class Journal:
                 self._disk.remove(path)
             self._outdated = []
 
-    def begin_anew_if_large(self) -> None:
-        """Keep the journal bounded; only between a finished sync and the next one."""
-        if self._file.size <= self._bytes_max or self._outdated:
+    def begin_anew_if_due(self) -> None:
+        """Keep the journal bounded, and its policy true once all logs are recovered.
+
+        Only between a finished sync and the next one.
+        """
+        is_due = self._file.size > self._bytes_max or self._begun_with is not self._proved_policy
+        if not is_due or self._outdated:
             return
         large, number, deleted = self._file, self._number, self.state.deleted
         # Every deletion is complete: its folder was renamed durably before the call returned.
