@@ -92,6 +92,24 @@ def test_a_partition_deleted_again_and_again_has_its_space_back() -> None:
     directory.close()
 
 
+def test_a_folder_that_cannot_be_listed_keeps_no_other_from_going(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk(Random(1))
+    directory, _ = two_logs(disk)
+    for at in range(2):
+        directory.delete_partition(PartitionId(TOPIC_ID, at), now_ms=NOW_MS)
+    disk.fail("list_directory", errno.EIO, path_part="/0.1.deleted")
+    assert purge(directory) == 1
+    assert "/0.1.deleted can't be looked into and is removed later" in caplog.text
+    topic = f"topics/{TOPIC_ID.hex()}"
+    assert disk.list_directory(topic) == ["0.1.deleted", "name"]
+    assert purge(directory, NOW_MS + 59_999) == 0
+    assert purge(directory, NOW_MS + 60_000) == 1
+    assert disk.list_directory(topic) == ["name"]
+    directory.close()
+
+
 def test_a_topic_that_cannot_be_deleted_can_be_deleted_later() -> None:
     disk = SimulatedDisk(Random(1))
     directory, _ = two_logs(disk)

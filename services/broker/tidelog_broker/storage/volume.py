@@ -24,6 +24,8 @@ from tidelog_runtime.disk import Disk
 _INDEXES_KEPT: Final = 256
 #: While the disk is full, free space is looked at no more often than this.
 _RECHECK_MS: Final = 1000
+#: A deleted folder that can't be looked into is tried again after this.
+_RETRY_MS: Final = 60_000
 
 #: Gives back the space of one file or one partition.
 PurgeStep = Callable[[], None]
@@ -148,17 +150,28 @@ class Trash:
         for item in self._waiting:
             (due if now_ms is None or item[0] <= now_ms else waiting).append(item)
         self._waiting = waiting
-        for _, path, is_folder in due:
-            if not self._disk.exists(path):
-                # The folder it was in went first.
+        for due_ms, path, is_folder in due:
+            try:
+                steps = self._steps_of(path, is_folder=is_folder)
+            except OSError as error:
+                # It keeps nothing else from going.
+                logger.error("%s can't be looked into and is removed later: %s", path, error)
+                self.add(path, (now_ms or due_ms) + _RETRY_MS, is_folder=is_folder)
                 continue
-            if not is_folder:
-                yield partial(self._disk.remove, path)
-                continue
-            for name in self._disk.list_directory(path):
-                if names.partition_of(name) is not None:
-                    yield partial(self._disk.remove_tree, f"{path}/{name}")
-            yield partial(self._disk.remove_tree, path)
+            yield from steps
+
+    def _steps_of(self, path: str, *, is_folder: bool) -> list[PurgeStep]:
+        if not self._disk.exists(path):
+            # The folder it was in went first.
+            return []
+        if not is_folder:
+            return [partial(self._disk.remove, path)]
+        partitions = [
+            partial(self._disk.remove_tree, f"{path}/{name}")
+            for name in self._disk.list_directory(path)
+            if names.partition_of(name) is not None
+        ]
+        return [*partitions, partial(self._disk.remove_tree, path)]
 
 
 class Volume:
