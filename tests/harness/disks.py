@@ -26,8 +26,8 @@ class FaultyFile:
         return self._file.size
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        """Write, if there is space."""
-        self._disk.check_space()
+        """Write, if there is space and the test lets it."""
+        self._disk.before_append()
         return self._file.append(parts)
 
     def read(self, position: int, length: int) -> bytes:
@@ -63,6 +63,7 @@ class FaultyDisk(LocalDisk):
         self._may_remove.set()
         self._failing: set[str] = set()
         self.is_full = False
+        self.fails_to_append = False
         #: Whether the free space can't be asked for.
         self.is_unreadable = False
         #: The folders whose removal has begun.
@@ -85,8 +86,10 @@ class FaultyDisk(LocalDisk):
         """Syncs of files below a folder fail with EIO, and so do removals of folders."""
         self._failing.add(folder)
 
-    def check_space(self) -> None:
-        """Raises ENOSPC while the disk is full."""
+    def before_append(self) -> None:
+        """Raises EIO once appends fail, ENOSPC while the disk is full."""
+        if self.fails_to_append:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -143,6 +143,34 @@ async def test_a_failed_sync_makes_one_partition_faulty_and_no_other(node: LiveN
     assert await node.client.values("orders", 1) == [b"fine"]
 
 
+@on_node(make_disk=FaultyDisk, expected_errors=("an append failed",))
+async def test_a_failed_append_answers_at_once_who_waits_for_the_batches_before(
+    node: LiveNode,
+) -> None:
+    await node.client.create("orders")
+    partition = next(iter(node.node.broker.replicas))
+    faulty(node).stall()
+    try:
+        waiting = asyncio.ensure_future(node.client.produce("orders", batch(b"kept?")))
+
+        async def is_written() -> bool:
+            return partition.log.log_end == 1
+
+        await eventually_async(is_written, waiting_for="the first batch to be written")
+        faulty(node).fails_to_append = True
+        refused = await node.client.produce("orders", batch(b"refused"))
+        assert refused.error.code == common_pb2.STORAGE_ERROR, refused
+        assert not BY_CODE[refused.error.code].outcome_unknown
+        answer = await waiting
+        assert BY_CODE[answer.error.code].outcome_unknown
+        assert BY_CODE[answer.error.code].retriable
+        assert "failed while orders-0 was written" in answer.error.message
+    finally:
+        faulty(node).go_on()
+    later = await node.client.produce("orders", batch(b"refused"))
+    assert BY_CODE[later.error.code].retriable
+
+
 @on_node(make_disk=FaultyDisk, expected_errors=("the disk is full",))
 async def test_a_full_disk_refuses_writes_serves_reads_and_recovers(node: LiveNode) -> None:
     await node.client.create("orders")

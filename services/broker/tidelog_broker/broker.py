@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import (
     FencedLeaderEpoch,
     LeaderNotAvailable,
-    NotEnoughReplicasAfterAppend,
     NotLeader,
     RequestTimedOut,
     StorageError,
@@ -311,14 +310,7 @@ class Broker:
         logger.error("a sync failed: the partition takes no more writes", exc_info=error)
         partition = self.replicas.get(log.partition_id)
         if partition is not None:
-            # What was written may well be read after a restart: nobody may call it refused.
-            partition.fail(
-                NotEnoughReplicasAfterAppend(
-                    f"The disk of broker {self.broker_id} failed while {log} was synced:"
-                    " the batch may be kept or not",
-                    cause=str(error),
-                )
-            )
+            partition.fail_for_disk(str(error), "synced")
 
     async def _keep_lease_forever(self, registration: BrokerRegistration) -> None:
         store = self._ports.store

@@ -7,13 +7,16 @@ stamped and written before anybody else sees the partition. Nothing is done per 
 
 from __future__ import annotations
 
+import logging
 from typing import NoReturn, Protocol
 
 from tidelog.errors import (
     InvalidTimestamp,
     InvalidTransactionState,
     MessageTooLarge,
+    NotEnoughReplicasAfterAppend,
     OffsetOutOfRange,
+    StorageError,
     TidelogError,
     UnknownTopicId,
 )
@@ -30,6 +33,8 @@ from tidelog_broker.partition.waiting import CommitQueue, PendingProduce
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.producer_state import Duplicate
 from tidelog_runtime.disk import Buffer
+
+logger = logging.getLogger(__name__)
 
 
 class Reader(Protocol):
@@ -156,9 +161,15 @@ class Partition:
                 append_time_ms = known.append_timestamp if stamps else NO_TIMESTAMP
                 return Done(known.base_offset, known.last_offset + 1, append_time_ms, True)
         new_header = with_log_append_time(batch, header, now_ms) if stamps else None
-        base_offset = log.append(
-            batch, header, leader_epoch=core.leader_epoch, now_ms=now_ms, new_header=new_header
-        )
+        try:
+            base_offset = log.append(
+                batch, header, leader_epoch=core.leader_epoch, now_ms=now_ms, new_header=new_header
+            )
+        except StorageError as error:
+            if log.fault is not None:
+                logger.error("an append failed: %s takes no more writes", log, exc_info=error)
+                self.fail_for_disk(str(error.cause or error), "written")
+            raise
         end_offset = log.log_end
         counters = self.counters
         counters.records_in += header.record_count
@@ -291,6 +302,17 @@ class Partition:
         if self._commits is not None:
             self._commits.fail_all(failure)
         self._wake_readers()
+
+    def fail_for_disk(self, cause: str, being: str) -> None:
+        """The log takes no more writes since the disk failed while it was synced, or written."""
+        # What was written may well be read after a restart: nobody may call it refused.
+        self.fail(
+            NotEnoughReplicasAfterAppend(
+                f"The disk of broker {self.core.broker_id} failed while {self.log} was {being}:"
+                " the batch may be kept or not",
+                cause=cause,
+            )
+        )
 
     def delete(self) -> None:
         """The topic is gone: nothing is served from here any more."""
