@@ -92,6 +92,9 @@ class Decoding(Generic[Key, Value]):
                 header = source.header(data, position)
                 if source.is_wanted(header) and not COMPILED:
                     records += self._whole_batch(source, data, position)
+                    if len(records) >= SLICE_RECORDS:
+                        yield records
+                        records = []
                 elif source.is_wanted(header):
                     body = source.body(data, position, header)
                     left = header.record_count
