@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +25,15 @@ settings.load_profile("tidelog")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the one flag that all seeded tests share."""
     parser.addoption("--seed", type=int, default=0, help="seeds every test that draws numbers")
+
+
+def pytest_configure() -> None:
+    """Lets Ctrl-C mean something to the processes that tests start, also behind `nohup ... &`.
+
+    Shells have what runs in the background ignore it, and children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -67,7 +67,7 @@ def test_a_consumer_that_is_told_to_stop(
     consumer: subprocess.Popen[bytes], number: signal.Signals, code: int
 ) -> None:
     consumer.send_signal(number)
-    out, err = consumer.communicate()
+    out, err = consumer.communicate(timeout=HANG_S)
     assert (consumer.returncode, out) == (code, b"")
     assert err == b"Processed a total of 1 messages\n"
 
