@@ -263,6 +263,8 @@ class ColumnsClient(TidelogClient):
 
     async def consume(self, topic: dict[str, Any], n: int) -> tuple[float, int]:
         """Arrow tables."""
+        import tidelog.records.column_decoder  # noqa: PLC0415 - NumPy and pyarrow: 0.1 s
+
         started = time.perf_counter()
         total = seen = 0
         with tidelog.Consumer(self.address) as consumer:
