@@ -84,7 +84,7 @@ async def main() -> None:
     tune_allocator()
     serving = GrpcServing(ServerLimits())
     server = await serving(
-        Listener("bench", "127.0.0.1", 0, ANONYMOUS),
+        Listener("bench", "127.0.0.1", 0, ANONYMOUS, "port"),
         register,
         ("tidelog.wire.v1.Broker",),
     )

@@ -184,13 +184,20 @@ async def values_or_none(address: str) -> None:
         assert not (await client.produce("orders", batch())).HasField("error")
 
 
-@pytest.mark.parametrize("flag", ["--port", "--internal-port", "--metrics-port"])
-def test_a_busy_port_is_refused(data_dir: Path, flag: str) -> None:
+@pytest.mark.parametrize(
+    ("flag", "setting"),
+    [
+        ("--port", "listeners"),
+        ("--internal-port", "internal.port"),
+        ("--metrics-port", "metrics.port"),
+    ],
+)
+def test_a_busy_port_is_refused(data_dir: Path, flag: str, setting: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = str(holder.getsockname()[1])
         said = refusal(data_dir, flag, port)
     assert f"127.0.0.1:{port}" in said
-    assert "choose" in said or "set metrics.port" in said
+    assert f"set {setting}, or 0 for any free one" in said
     with running_node(data_dir) as node:
         node.terminate()
         assert node.exit_code() == 0

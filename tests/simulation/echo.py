@@ -138,7 +138,7 @@ class Served:
     async def serve(self, servicer: Any, *, port: int) -> RunningServer:
         """Open a listener."""
         return await self._serving(
-            Listener("test", "127.0.0.1", port, ANONYMOUS),
+            Listener("test", "127.0.0.1", port, ANONYMOUS, "port"),
             lambda server: add_EchoServicer_to_server(servicer, server),
             (SERVICE,),
         )

@@ -268,8 +268,8 @@ class Broker:
     async def _open_listeners(self) -> None:
         host = self.config.listener.host
         for listener in (
-            Listener("client", host, self.config.listener.port, ANONYMOUS),
-            Listener("internal", host, self.config.internal_port, INTERNAL),
+            Listener("client", host, self.config.listener.port, ANONYMOUS, "listeners"),
+            Listener("internal", host, self.config.internal_port, INTERNAL, "internal.port"),
         ):
             calls = Calls(self, listener.principal, self.metrics.calls)
 

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to serve at and whom its callers are taken for; port 0 takes any free one."""
+    """An address to serve at and whom its callers are taken for; port 0 takes any free one.
+
+    `setting` is the key of the configuration that says which port it is, for messages.
+    """
 
     name: str
     host: str
     port: int
     principal: Principal
+    setting: str
 
 
 class RunningServer(Protocol):

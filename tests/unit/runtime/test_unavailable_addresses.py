@@ -15,14 +15,14 @@ from tidelog_runtime.serving import Listener
 
 def refusal(host: str, port: int) -> str:
     with pytest.raises(AddressUnavailable) as refused:
-        check_bindable(Listener("client", host, port, ANONYMOUS))
+        check_bindable(Listener("client", host, port, ANONYMOUS, "a.port"))
     return str(refused.value)
 
 
 def test_a_port_in_use_asks_for_another() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         said = refusal("127.0.0.1", holder.getsockname()[1])
-    assert "Another program may hold the port" in said
+    assert "Another program may hold the port: set a.port, or 0" in said
 
 
 def test_a_name_that_does_not_resolve_is_no_busy_port(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ HEALTH_NAMES: Final = ("", "startup", "readiness")
 ENDING_S: Final = 1.0
 #: Turns of the loop from a call's end until the task that waits for it has ended too.
 TURNS_TO_END: Final = 3
-_HELD: Final = "Another program may hold the port: choose another one, or 0 for any free one"
+_HELD: Final = "Another program may hold the port: set {setting}, or 0 for any free one"
 _NOT_OURS: Final = (
     "Listen at an address or a name of this machine: 127.0.0.1 for this machine alone,"
     " 0.0.0.0 for all"
@@ -268,5 +268,5 @@ def _unavailable(listener: Listener, cause: str, hint: str) -> AddressUnavailabl
     return AddressUnavailable(
         f"The {listener.name} listener can't be opened at {Endpoint(listener.host, listener.port)}",
         cause=cause,
-        hint=hint,
+        hint=hint.format(setting=listener.setting),
     )
