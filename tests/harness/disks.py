@@ -63,7 +63,8 @@ class FaultyDisk(LocalDisk):
         self._may_remove.set()
         self._failing: set[str] = set()
         self.is_full = False
-        self.fails_to_append = False
+        #: Which append fails from now on: 1 for the next, 0 for none.
+        self.failing_append = 0
         #: Whether the free space can't be asked for.
         self.is_unreadable = False
         #: The folders whose removal has begun.
@@ -87,9 +88,11 @@ class FaultyDisk(LocalDisk):
         self._failing.add(folder)
 
     def before_append(self) -> None:
-        """Raises EIO once appends fail, ENOSPC while the disk is full."""
-        if self.fails_to_append:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        """Raises EIO for the append that is to fail, ENOSPC while the disk is full."""
+        if self.failing_append:
+            self.failing_append -= 1
+            if not self.failing_append:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

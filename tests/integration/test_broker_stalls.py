@@ -157,7 +157,7 @@ async def test_a_failed_append_answers_at_once_who_waits_for_the_batches_before(
             return partition.log.log_end == 1
 
         await eventually_async(is_written, waiting_for="the first batch to be written")
-        faulty(node).fails_to_append = True
+        faulty(node).failing_append = 1
         refused = await node.client.produce("orders", batch(b"refused"))
         assert refused.error.code == common_pb2.STORAGE_ERROR, refused
         assert not BY_CODE[refused.error.code].outcome_unknown
@@ -169,6 +169,26 @@ async def test_a_failed_append_answers_at_once_who_waits_for_the_batches_before(
         faulty(node).go_on()
     later = await node.client.produce("orders", batch(b"refused"))
     assert BY_CODE[later.error.code].retriable
+
+
+@on_node(make_disk=FaultyDisk, expected_errors=("an append failed",))
+async def test_a_failed_append_leaves_no_other_partition_of_its_request_unanswered(
+    node: LiveNode,
+) -> None:
+    await node.client.create("orders", 2)
+    faulty(node).failing_append = 2
+    answer = await node.client.broker.Produce(
+        produce_request(
+            partition_batch("orders", batch(b"kept?")),
+            partition_batch("orders", batch(b"refused")),
+            partition_batch("orders", batch(b"kept"), partition=1),
+        )
+    )
+    unknown, refused, kept = answer.partitions
+    assert BY_CODE[unknown.error.code].outcome_unknown, unknown
+    assert refused.error.code == common_pb2.STORAGE_ERROR, refused
+    assert not kept.HasField("error"), kept
+    assert await node.client.values("orders", 1) == [b"kept"]
 
 
 @on_node(make_disk=FaultyDisk, expected_errors=("the disk is full",))

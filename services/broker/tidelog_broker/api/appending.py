@@ -80,5 +80,6 @@ def append_all(
             ack.duplicate = True
         if all_in_sync and done.end_offset > partition.core.high_watermark:
             partition.wait_for_commit(Offset(done.end_offset), pending, index)
+    pending.close()
     answer.held_bytes = held_bytes
     answer.wakes_readers = wakes_readers

@@ -16,12 +16,17 @@ from tidelog.model import Offset
 
 
 class PendingProduce:
-    """One produce request whose batches are written but not all committed yet."""
+    """One produce request whose batches are written but not all committed yet.
 
-    __slots__ = ("_finish", "_outstanding", "failures")
+    It is open while its batches are being written: one of them may fail those before it, and
+    whoever is asked then whether all is settled knows nothing of those behind it.
+    """
+
+    __slots__ = ("_finish", "_is_open", "_outstanding", "failures")
 
     def __init__(self, finish: Callable[[PendingProduce], None]) -> None:
         self._finish: Callable[[PendingProduce], None] | None = finish
+        self._is_open = True
         self._outstanding: set[int] = set()
         self.failures: dict[int, TidelogError] = {}
 
@@ -29,6 +34,12 @@ class PendingProduce:
     def is_settled(self) -> bool:
         """True when no partition of the request is waited for any more."""
         return not self._outstanding
+
+    def close(self) -> None:
+        """All batches were written or refused: what waits now is all that will."""
+        self._is_open = False
+        if self.failures:
+            self._finish_if_settled()
 
     def expect(self, index: int) -> None:
         """The partition at this place of the request waits for its commit."""
@@ -54,7 +65,7 @@ class PendingProduce:
         self._finish = None
 
     def _finish_if_settled(self) -> None:
-        if not self._outstanding and self._finish is not None:
+        if not self._outstanding and not self._is_open and self._finish is not None:
             finish, self._finish = self._finish, None
             finish(self)
 
