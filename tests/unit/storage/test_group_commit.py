@@ -224,3 +224,16 @@ def test_watermarks_are_written_off_the_loop() -> None:
             assert open_log(after, partition_id=log.partition_id).high_watermark == 1
 
     run(scenario)
+
+
+def test_a_checkpoint_waits_for_its_next_turn_where_no_file_can_be_opened() -> None:
+    broker = Broker()
+
+    async def scenario() -> None:
+        async with broker.running():
+            broker.disk.fail("open", errno.EMFILE, path_part="watermarks")
+            await broker.commit.write_watermarks()
+            await broker.commit.write_watermarks()
+
+    run(scenario)
+    assert broker.disk.exists("watermarks")

@@ -429,7 +429,7 @@ class DataDirectory:
         for log, start in due:
             try:
                 log.apply_log_start(start, now_ms)
-            except OSError as error:
+            except (OSError, StorageError) as error:
                 failures.append(f"{log}: {error}")
 
     def watermarks_content(self) -> bytes:

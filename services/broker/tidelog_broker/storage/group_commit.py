@@ -11,6 +11,8 @@ when the round began are durable.
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -25,6 +27,10 @@ from tidelog_broker.storage.log_sync import SyncTicket
 from tidelog_runtime.disk import WholeVolumeSync
 from tidelog_runtime.threads import BlockingCall, RunsCalls
 
+logger = logging.getLogger(__name__)
+
+#: What the system has none of at the moment, which says nothing about the disk.
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 #: Durable ends are journalled no more often than this, and no later when nothing is appended.
 _JOURNAL_INTERVAL_S: Final = 0.01
 
@@ -113,8 +119,11 @@ class GroupCommit:
         disk = self._directory.volume.disk
 
         (error,) = await self._threads.run([partial(disk.replace, names.WATERMARKS, content)])
-        if error is not None and not self._directory.volume.space.note(error, 0):
+        if error is None or self._directory.volume.space.note(error, 0):
+            return
+        if error.errno not in _PASSING:
             raise error
+        logger.error("the checkpoint of watermarks waits for its next turn: %s", error)
 
     # --- one round -----------------------------------------------------------------------------
 

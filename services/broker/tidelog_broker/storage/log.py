@@ -18,6 +18,7 @@ from typing import Final
 from tidelog.errors import (
     CorruptMessage,
     DiskFull,
+    LogCorrupt,
     MessageTooLarge,
     OffsetOutOfRange,
     StorageError,
@@ -108,13 +109,7 @@ class Log(LogState):
         body = self._body
         try:
             if body is None or body.producers is None:
-                body = self._open_for_append(now_ms)
-                if base_offset != self.log_end:
-                    raise StorageError(
-                        f"{self} was found to end at {self.log_end}, not at {base_offset}, when it"
-                        " was opened; nothing was written",
-                        cause="Its files are not those that the last stop has left",
-                    )
+                body = self._open_at(base_offset, now_ms)
             active = body.active
             config = self.config
             if (
@@ -124,6 +119,10 @@ class Log(LogState):
                 or base_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
             ):
                 active = self._room_for(size, header, now_ms)
+            active.slot()
+        except OSError as error:
+            raise self._not_begun(error, now_ms) from error
+        try:
             position = active.append(parts, size)
         except OSError as error:
             raise self._append_failed(error, now_ms) from error
@@ -154,10 +153,24 @@ class Log(LogState):
         except OSError as error:
             logger.error("the caches of %s can't be written: %s", self, error)
 
+    def _open_at(self, base_offset: int, now_ms: int) -> LogBody:
+        """The body, for a batch that was given its offset before anybody looked at the files."""
+        body = self._open_for_append(now_ms)
+        if base_offset != self.log_end:
+            raise StorageError(
+                f"{self} was found to end at {self.log_end}, not at {base_offset}, when it"
+                " was opened; nothing was written",
+                cause="Its files are not those that the last stop has left",
+            )
+        return body
+
     def _open_for_append(self, now_ms: int) -> LogBody:
         body = self.body(now_ms)
         if body.producers is None:
-            body.load_producers(self.log_end, now_ms)
+            try:
+                body.load_producers(self.log_end, now_ms)
+            except LogCorrupt as error:
+                return self._recover_spoilt(error, now_ms)
         return body
 
     def _room_for(self, size: int, header: BatchHeader, now_ms: int) -> Segment:
@@ -183,21 +196,26 @@ class Log(LogState):
         active.first_append_ms = now_ms
         return active
 
-    def _append_failed(self, error: OSError, now_ms: int) -> StorageError | DiskFull:
+    def _not_begun(self, error: OSError, now_ms: int) -> StorageError | DiskFull:
+        """Files could not be read, opened or begun, which leaves nothing in doubt."""
         if self._space.note(error, now_ms):
             return DiskFull(
                 f"No space is left on the broker's disk for {self}; nothing was written",
                 cause=str(error),
                 hint="Free space, shorten retention or add a broker; writes resume by themselves",
             )
+        return StorageError(f"{self} could not be opened; nothing was written", cause=str(error))
+
+    def _append_failed(self, error: OSError, now_ms: int) -> StorageError | DiskFull:
+        refusal = self._not_begun(error, now_ms)
+        if isinstance(refusal, DiskFull):
+            return refusal
         self.fail(f"an append failed: {error}")
         return StorageError(f"{self} could not be written", cause=str(error))
 
     def roll(self) -> Segment:
         """Begin a new segment, unless the active one is empty."""
-        body = self.body()
-        if body.producers is None:
-            body.load_producers(self.log_end, 0)
+        body = self._open_for_append(0)
         segment = body.roll(self.log_end, self.config)
         self._unsynced_directories.append(body.folder)
         return segment
@@ -209,7 +227,10 @@ class Log(LogState):
         """
         body = self._body
         if body is None or body.producers is None:
-            body = self._open_for_append(0)
+            try:
+                body = self._open_for_append(0)
+            except OSError as error:
+                raise self._unreadable(error) from error
             assert body.producers is not None
         return body.producers.check(header, self)
 
@@ -266,7 +287,10 @@ class Log(LogState):
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to this one and where it ends; (-1, -1) where there is none."""
-        return self.body().epochs.end_offset(epoch, self.log_end)
+        try:
+            return self.body().epochs.end_offset(epoch, self.log_end)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     # --- cutting -------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ is the only one written to, and each ends where the next begins, but for known d
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterable
 
@@ -19,6 +20,8 @@ from tidelog_broker.storage.producer_state import ProducerStates
 from tidelog_broker.storage.recovery import LoadedLog
 from tidelog_broker.storage.segment import LOG, Segment
 from tidelog_broker.storage.volume import Volume
+
+logger = logging.getLogger(__name__)
 
 #: Positions remembered a log, so that sequential readers need no search.
 _HINTS_MAX = 64
@@ -137,7 +140,11 @@ class LogBody:
         if old is not None and old.base_offset == next_offset and not old.size:
             return old
         if old is not None:
-            self.write_caches(next_offset)
+            try:
+                self.write_caches(next_offset)
+            except OSError as error:
+                # Recovery reads more; the batches stand, and the next ones have their place.
+                logger.error("the caches of %s can't be written: %s", self.folder, error)
         segment = Segment(self.volume, self.folder, next_offset, config.index_interval_bytes)
         segment.create()
         if old is not None:

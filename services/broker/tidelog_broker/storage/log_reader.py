@@ -139,10 +139,18 @@ class LogReader:
             return segment.read(position, first_size)
         content = segment.read(position, max_bytes)
         # The index knows a batch near the end, so that not all headers must be walked.
-        whole = max(segment.index().position_at_or_before(position + max_bytes) - position, 0)
+        index = segment.read_index()
+        whole = max(index.position_at_or_before(position + max_bytes) - position, 0)
         next_offset = -1
         while whole + HEADER_BYTES <= len(content):
-            header = segment.header_in(content, whole, position + whole)
+            try:
+                header = segment.header_in(content, whole, position + whole)
+            except LogCorrupt:
+                if not whole:
+                    raise
+                # It is for who reads there, and looks for its place: what lies before it is served.
+                next_offset = -1
+                break
             next_offset = header.base_offset
             following = whole + 12 + header.batch_length
             if following > max_bytes:

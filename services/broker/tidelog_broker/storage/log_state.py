@@ -6,10 +6,11 @@ clean stop the numbers of the clean marker do until then, after any other stop r
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.errors import StorageError
+from tidelog.errors import LogCorrupt, StorageError
 from tidelog.model import PartitionId
 from tidelog_broker.storage import names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig
@@ -22,6 +23,8 @@ from tidelog_broker.storage.producer_state import ProducerStates
 from tidelog_broker.storage.recovery import Expectation, Recovery
 from tidelog_broker.storage.segment import Segment
 from tidelog_broker.storage.volume import Volume
+
+logger = logging.getLogger(__name__)
 
 #: A clean stop leaves caches that lag by so little as they are: to read that much of the log at
 #: the first append costs less than to write four files.
@@ -220,6 +223,14 @@ class LogState:
             self.recover(Expectation(state.log_end, self.log_start), now_ms)
         self._clean_state = None
 
+    def _recover_spoilt(self, found: LogCorrupt, now_ms: int) -> LogBody:
+        """Batches that a clean stop vouched for are damaged: refuse their range and go on."""
+        logger.error("%s was spoilt since its last stop and is recovered: %s", self, found)
+        if self._body is not None:
+            self._body.close()
+        self.recover(Expectation(self.log_end, self.log_start), now_ms)
+        return self.body()
+
     def write_caches(self) -> None:
         """Index, producer state and leader epochs as of now: what recovery would have to read."""
         self._bytes_until_snapshot = self._volume.config.snapshot_interval_bytes
@@ -239,9 +250,13 @@ class LogState:
             return self._clean_state
         state = None
         if self.fault is None and self.durable_end == self.log_end:
-            if self._uncached_bytes > _UNCACHED_BYTES_MAX:
-                self.write_caches()
-            state = self._clean_state_of(self._body)
+            try:
+                if self._uncached_bytes > _UNCACHED_BYTES_MAX:
+                    self.write_caches()
+                state = self._clean_state_of(self._body)
+            except OSError as error:
+                # The next start recovers this log, and trusts the others.
+                logger.error("the caches of %s can't be written: %s", self, error)
         self._body.close()
         return state
 

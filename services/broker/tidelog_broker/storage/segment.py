@@ -46,6 +46,7 @@ class Segment:
         "_disk",
         "_files",
         "_index",
+        "_index_error",
         "_indexes",
         "_open_file",
         "_size",
@@ -70,6 +71,8 @@ class Segment:
         self._stem = names.stem(folder, base_offset)
         self._open_file: OpenFile | None = None
         self._index: SegmentIndex | None = None
+        #: What keeps the index from being whole; what it knows of before serves readers there.
+        self._index_error: LogCorrupt | None = None
         self._size = -1
         self.base_offset = base_offset
         self.interval_bytes = interval_bytes
@@ -224,18 +227,27 @@ class Segment:
     # --- index ---------------------------------------------------------------------------------
 
     def read_index(self) -> SegmentIndex:
-        """The index as the files have it, which may end long before the log does."""
+        """The index as far as it is known, which may end long before the log does."""
         if self._index is None:
             self.load_index()
         assert self._index is not None
         return self._index
 
     def index(self) -> SegmentIndex:
-        """The index, read from its files and completed from the log when that is needed."""
+        """The index, read from its files and completed from the log when that is needed.
+
+        Raises LogCorrupt where damage keeps it from being whole, each time.
+        """
+        if self._index_error is not None:
+            raise self._index_error.with_traceback(None)
         if self._index is None:
             self.load_index()
-            for position, header in self.walk(self.covered.position):
-                self.take(position, header)
+            try:
+                for position, header in self.walk(self.covered.position):
+                    self.take(position, header)
+            except LogCorrupt as error:
+                self._index_error = error
+                raise
             if not self.writable:
                 self._indexes.keep(self)
         assert self._index is not None
@@ -253,6 +265,7 @@ class Segment:
         if not covered.position:
             covered.next_offset = self.base_offset
         self._index, self.covered = index, covered
+        self._index_error = None
         self.indexed_position = index.last_position
         self.max_timestamp = covered.max_timestamp
         # A clean stop may have told of later appends than its index files.
@@ -264,6 +277,7 @@ class Segment:
         """Forget what the index knows of the log at and behind `position`."""
         index = self.read_index()
         index.cut(position)
+        self._index_error = None
         self.indexed_position = index.last_position
         self.max_timestamp = index.last_timestamp
         self.covered = Coverage(next_offset=self.base_offset)
