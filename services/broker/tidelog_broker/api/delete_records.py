@@ -73,6 +73,8 @@ def _delete(broker: Broker, caller: Caller, items: Iterable[Item]) -> None:
             answer.low_watermark = partition.log.log_start
         except TidelogError as error:
             answer.error.CopyFrom(to_wire(error))
+            if partition.log.fault is not None:
+                partition.fail_for_disk(str(error.cause or error), "cut")
 
 
 async def delete_records(

@@ -177,10 +177,11 @@ class FetchStream:
             partition = find_for_fetch(self._broker, self._caller, item)
             partition.check_readable(item.fetch_offset, known_epoch_of(item))
             session = FetchSession(self, item, partition)
+            diverges = fill_divergence(answer, partition, item)
         except TidelogError as error:
             self._refuse(answer, item, error)
             return
-        if fill_divergence(answer, partition, item):
+        if diverges:
             fill_watermarks(answer, partition)
             self._refusals.append(answer)
             return
