@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.message import DecodeError
 
-from tidelog.wire.envelopes import FETCHED, LARGE_ITEM_BYTES, PRODUCE, Outgoing, varint
+from tidelog.wire.envelopes import (
+    FETCHED,
+    ITEM_FIELDS_MAX,
+    LARGE_ITEM_BYTES,
+    PRODUCE,
+    Outgoing,
+    varint,
+)
 from tidelog.wire.v1 import common_pb2, fetch_pb2, produce_pb2
 
 if TYPE_CHECKING:
@@ -64,6 +72,45 @@ def test_fields_may_stand_in_any_order() -> None:
     message, payloads, *_ = PRODUCE.split(content)
     assert (message.correlation_id, message.partitions[0].partition) == (5, 7)
     assert [bytes(found) for found in payloads] == [b"p" * LARGE_ITEM_BYTES]
+
+
+LARGE_FIELD = b"\x7a" + varint(LARGE_ITEM_BYTES) + b"p" * LARGE_ITEM_BYTES
+#: Two bytes that say something that is overwritten by the next.
+PARTITION, CORRELATION_ID = b"\x18\x07", b"\x08\x05"
+
+
+@pytest.mark.parametrize(
+    ("inside", "behind"),
+    [
+        (PARTITION * 300_000, b""),
+        (LARGE_FIELD * 2 + b"\x7a\x00" * 300_000, b""),
+        (b"", CORRELATION_ID * 300_000),
+    ],
+    ids=["fields of an item", "payloads of an item", "fields of the message"],
+)
+def test_fields_without_number_are_left_to_generated_code(inside: bytes, behind: bytes) -> None:
+    """A view of each would take a hundred times what was sent."""
+    inside = PARTITION + LARGE_FIELD + inside
+    content = CORRELATION_ID + b"\x2a" + varint(len(inside)) + inside + behind
+    tracemalloc.start()
+    try:
+        message, payloads, _, begins = PRODUCE.split(content)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not begins
+    assert most_bytes < 8_000_000
+    expected = produce_pb2.ProduceRequest.FromString(content)
+    assert [bytes(found) for found in payloads] == [expected.partitions[0].batch]
+    assert (message.correlation_id, message.partitions[0].partition) == (5, 7)
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_an_item_of_some_fields_more_is_split_too(over: int) -> None:
+    inside = LARGE_FIELD + PARTITION * (ITEM_FIELDS_MAX - 1 + over)
+    found = PRODUCE.split(b"\x2a" + varint(len(inside)) + inside)
+    assert len(found.begins) == 1 - over
+    assert found.message.partitions[0].partition == 7
 
 
 def test_what_is_no_message_is_refused_as_by_generated_code() -> None:

@@ -26,6 +26,11 @@ MessageT = TypeVar("MessageT", bound="Message")
 LARGE_ITEM_BYTES: Final = 16 * 1024
 #: And so is one of more items, most of which must be small.
 ITEMS_SPLIT_MAX: Final = 10_000
+#: And so is an item of more fields than any type has that carries a payload: a view takes ninety
+#: times what a field of two bytes does.
+ITEM_FIELDS_MAX: Final = 16
+#: An item is put back as its tag, its length and what is left of it; what is no item is one piece.
+_PIECES_MAX: Final = 3 * ITEMS_SPLIT_MAX
 
 _LENGTH_DELIMITED: Final = 2
 _SEVEN_BITS: Final = 0x7F
@@ -83,14 +88,17 @@ class Layout(Generic[MessageT]):
         while position < end:
             begin = position
             tag, start, position = _field(content, position, end)
+            if len(rest) >= _PIECES_MAX:
+                return None
             if tag != self.item_tag:
                 rest.append(view[begin:position])
                 continue
             if not payloads and position - start < LARGE_ITEM_BYTES:
                 return None
-            if len(payloads) >= ITEMS_SPLIT_MAX:
+            taken_out = self._take_out(view, start, position)
+            if taken_out is None:
                 return None
-            small, payload, place = self._take_out(view, start, position)
+            small, payload, place = taken_out
             rest += (varint(tag), varint(len(small)), small)
             payloads.append(payload)
             begins.append(place)
@@ -98,21 +106,23 @@ class Layout(Generic[MessageT]):
 
     def _take_out(
         self, view: memoryview, position: int, end: int
-    ) -> tuple[bytes, bytes | memoryview, int]:
-        """An item without its payload, the payload, and where that begins."""
+    ) -> tuple[bytes, bytes | memoryview, int] | None:
+        """An item without its payload, the payload, and where that begins; None where it is odd."""
         small: list[Buffer] = []
         payload: bytes | memoryview = b""
         place = position
         content = view.obj
         assert isinstance(content, bytes)
-        while position < end:
+        for _ in range(ITEM_FIELDS_MAX + 1):
+            if position >= end:
+                return b"".join(small), payload, place
             begin = position
             tag, start, position = _field(content, position, end)
             if tag == self.payload_tag:
                 payload, place = view[start:position], start
             else:
                 small.append(view[begin:position])
-        return b"".join(small), payload, place
+        return None
 
 
 class Outgoing(Generic[MessageT]):
