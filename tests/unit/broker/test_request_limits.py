@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from tidelog.errors import InvalidRequest
 from tidelog.wire.envelopes import PRODUCE, has_more_fields
@@ -66,8 +67,39 @@ def test_only_requests_with_batches_may_be_large() -> None:
     assert items_of(UNARY(produce_request(1, bytes(PLAIN_REQUEST_BYTES_MAX)))) == 1
 
 
-@pytest.mark.parametrize("fault", [b"", b"\x0a", b"\x0a\x85", b"\x0f\x00", b"\xff" * 11])
-def test_what_is_no_message_has_as_many_fields_as_stand_before_its_fault(fault: bytes) -> None:
-    fields = b"\x0a\x00" + b"\x12\x80\x01" + bytes(128) + b"\x82\x01\x00"
-    assert has_more_fields(fields + fault, 2)
-    assert not has_more_fields(fields + fault, 3)
+FIELDS = b"\x0a\x00" + b"\x12\x80\x01" + bytes(128) + b"\x82\x01\x00"
+ITEM = b"\x2a\x00"
+#: Fields that end behind the message, one of no known type, groups, a number that is too long.
+FAULTS = [
+    b"\x0a",
+    b"\x0a\x85",
+    b"\x0a\x05",
+    b"\x0f\x00",
+    b"\xa3\x06\xa4\x06",
+    b"\x0c",
+    b"\xff" * 11,
+]
+
+
+def test_fields_are_counted_to_the_end() -> None:
+    assert has_more_fields(FIELDS, 2)
+    assert not has_more_fields(FIELDS, 3)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_cannot_be_counted_has_neither_few_fields_nor_many(fault: bytes) -> None:
+    assert has_more_fields(FIELDS + fault, 2)
+    with pytest.raises(DecodeError):
+        has_more_fields(FIELDS + fault, 4)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_large_request_that_cannot_be_counted_is_not_read(fault: bytes) -> None:
+    """Behind a group, millions of items would be read that nobody had counted."""
+    read = RequestLimit(carries_batches=True).guard(lambda content: pytest.fail("it is read"))
+    large = produce_request(1, bytes(PLAIN_REQUEST_BYTES_MAX))
+    with pytest.raises(InvalidRequest, match="is no message of this protocol"):
+        read(large + fault)
+    if fault == b"\xa3\x06\xa4\x06":
+        with pytest.raises(InvalidRequest, match="is no message of this protocol"):
+            read(large + fault + ITEM * (REQUEST_ITEMS_MAX + 1))

@@ -171,7 +171,8 @@ def varint(number: int) -> bytes:
 def has_more_fields(content: bytes, limit: int) -> bool:
     """Whether a message holds more values than that, repeated ones each; nothing of it is read.
 
-    What is no message has so many as stand before its fault.
+    Raises `DecodeError` for a fault before that many, and for a group, which no message of ours
+    has: generated code would read on behind it, and what is there was not counted.
     """
     position, end = 0, len(content)
     try:
@@ -188,8 +189,8 @@ def has_more_fields(content: bytes, limit: int) -> bool:
                 position += 3 + (length & _SEVEN_BITS | content[position + 2] << 7)
             else:
                 _, _, position = _field(content, position, end)
-    except (DecodeError, IndexError):
-        return False
+    except IndexError as error:
+        raise DecodeError("A message ends within a field") from error
     return True
 
 

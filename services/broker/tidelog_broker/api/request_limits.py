@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
+
 from tidelog.errors import InvalidRequest
 from tidelog.wire.envelopes import Incoming, has_more_fields
 
@@ -55,7 +57,14 @@ class RequestLimit:
                 f" {PLAIN_REQUEST_BYTES_MAX} that this broker reads",
                 hint="Ask for fewer things at once",
             )
-        return _too_many() if has_more_fields(content, REQUEST_ITEMS_MAX) else None
+        try:
+            return _too_many() if has_more_fields(content, REQUEST_ITEMS_MAX) else None
+        except DecodeError as fault:
+            # What can't be counted isn't read either: the two need not agree on where it ends.
+            return InvalidRequest(
+                f"A request of {len(content)} bytes is no message of this protocol",
+                cause=str(fault),
+            )
 
 
 def items_of(request: Any) -> int:
