@@ -1,12 +1,14 @@
 """Fetch: the long-poll twin of the stream, and what both share of reading a partition.
 
 A fetch waits until `min_bytes` are there or `max_wait_ms` have passed, whichever comes first. At
-least one batch is always answered, however small the limits.
+least one batch is always answered, however small the limits. Nothing that was read is kept while a
+long poll waits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidRequest, TidelogError, UnknownTopic
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 #: What a partition adds to an answer unless the client asks otherwise (max.partition.fetch.bytes).
 PARTITION_BYTES_DEFAULT: Final = 1024 * 1024
+#: More than this is worth an answer to everybody: beyond, an answer costs little by the byte, while
+#: what waits is read anew at each commit, or is held.
+GATHERED_BYTES_MAX: Final = 1024 * 1024
 
 
 def check_partition_count(broker: Broker, count: int) -> None:
@@ -33,10 +38,21 @@ def check_partition_count(broker: Broker, count: int) -> None:
         )
 
 
-def answer_bytes_max(broker: Broker, options: fetch_pb2.FetchOptions, default: int) -> int:
-    """How large one answer may grow; its first batch comes however large it is."""
+def answer_bytes_max(
+    broker: Broker, options: fetch_pb2.FetchOptions, default: int, *, held_bytes: int = 0
+) -> int:
+    """How large one answer may grow; its first batch comes however large it is.
+
+    `held_bytes` of it are there, and counted, already.
+    """
     wanted = options.max_bytes if options.max_bytes > 0 else default
-    return min(wanted, broker.limits.fetch_bytes_max, max(broker.answers.room_bytes, 1))
+    room_bytes = broker.answers.room_bytes + held_bytes
+    return min(wanted, broker.limits.fetch_bytes_max, max(room_bytes, 1))
+
+
+def enough_bytes(options: fetch_pb2.FetchOptions, bytes_max: int) -> int:
+    """What is worth an answer: what the client asks for, as far as an answer can hold it."""
+    return max(1, min(options.min_bytes, GATHERED_BYTES_MAX, bytes_max))
 
 
 def hold_until_sent(broker: Broker, response: fetch_pb2.FetchResponse) -> None:
@@ -118,14 +134,13 @@ class LongPoll:
             while True:
                 self._moved.clear()
                 response, enough = self._read_all()
-                remaining_s = deadline - loop.time()
-                if enough or remaining_s <= 0:
+                if enough or loop.time() >= deadline:
                     return response
-                try:
-                    async with asyncio.timeout(remaining_s):
+                # It is read anew when there is more: nobody counts what waiting calls hold.
+                del response
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(deadline):
                         await self._moved.wait()
-                except TimeoutError:
-                    return response
         finally:
             self._stop_waiting()
 
@@ -162,7 +177,7 @@ class LongPoll:
             urgent = urgent or is_full or is_done or answer.HasField("diverging_epoch")
             read_bytes += records
             left -= records
-        return response, urgent or read_bytes >= max(1, min(options.min_bytes, bytes_max))
+        return response, urgent or read_bytes >= enough_bytes(options, bytes_max)
 
     def _read(
         self,

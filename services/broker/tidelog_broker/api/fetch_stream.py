@@ -21,6 +21,7 @@ from tidelog_broker.api.fetch import (
     answer_bytes_max,
     check_partition_count,
     end_offset_of,
+    enough_bytes,
     fill_divergence,
     fill_watermarks,
     find_for_fetch,
@@ -79,6 +80,8 @@ class FetchStream:
         self._caller = caller
         self._options = fetch_pb2.FetchOptions()
         self._credit_bytes = 0
+        #: Of the answer that is being gathered or taken; counted in the broker's `answers`.
+        self._held_bytes = 0
         self._sessions: dict[int, FetchSession] = {}
         self._ready: OrderedDict[FetchSession, None] = OrderedDict()
         self._refusals: deque[fetch_pb2.PartitionRecords] = deque()
@@ -95,26 +98,27 @@ class FetchStream:
             self._listen(requests), name="fetch-stream-requests"
         )
         stop_listening = self._broker.stopping.listen(self._on_stop)
-        answers = self._broker.answers
         try:
             while not self._client_done:
                 response = await self._next_response()
                 if response is not None:
-                    size = response.payload_bytes
-                    answers.add(size)
-                    try:
-                        yield response
-                    finally:
-                        answers.remove(size)
+                    yield response
+                self._let_go()
             if listener.done() and not listener.cancelled():
                 listener.result()
             if self._failure is not None:
                 yield Outgoing(FETCHED, fetch_pb2.FetchStreamResponse(error=to_wire(self._failure)))
         finally:
+            self._let_go()
             stop_listening()
             listener.cancel()
             for session in self._sessions.values():
                 session.partition.forget_reader(session)
+
+    def _let_go(self) -> None:
+        """The answer is taken, or never will be."""
+        self._broker.answers.remove(self._held_bytes)
+        self._held_bytes = 0
 
     def _on_stop(self) -> None:
         self._failure = self._broker.stopping.reason()
@@ -211,7 +215,7 @@ class FetchStream:
         while not self._client_done:
             self._changed.clear()
             filled = self._fill(response, filled)
-            if filled >= self._enough_bytes() or self._refusals:
+            if filled >= enough_bytes(self._options, self._response_bytes_max()) or self._refusals:
                 break
             if filled and self._credit_bytes <= 0:
                 break  # the client has to speak first: nothing can be added to this answer
@@ -231,11 +235,9 @@ class FetchStream:
         return response if response.count else None
 
     def _response_bytes_max(self) -> int:
-        return answer_bytes_max(self._broker, self._options, PARTITION_BYTES_DEFAULT)
-
-    def _enough_bytes(self) -> int:
-        """What is worth an answer: what the client asks for, as far as an answer can hold it."""
-        return max(1, min(self._options.min_bytes, self._response_bytes_max()))
+        return answer_bytes_max(
+            self._broker, self._options, PARTITION_BYTES_DEFAULT, held_bytes=self._held_bytes
+        )
 
     def _fill(self, response: Answer, filled: int) -> int:
         """Reads from ready sessions in turn while there is credit and room; the bytes there are.
@@ -287,6 +289,8 @@ class FetchStream:
         answer = fetch_pb2.PartitionRecords(session=session.number)
         fill_watermarks(answer, partition)
         response.add(answer, (records,), len(records))
+        self._held_bytes += len(records)
+        self._broker.answers.add(len(records))
         session.offset = next_offset
         if session.end_offset is not None and next_offset >= session.end_offset:
             self._end(session.number)

@@ -133,7 +133,7 @@ class FetchOptions(_message.Message):
     RACK_FIELD_NUMBER: _builtins.int
     isolation_level: _common_pb2.IsolationLevel.ValueType
     min_bytes: _builtins.int
-    """wait for this many bytes ..."""
+    """wait for this many bytes, or 1 MiB where that is less, ..."""
     max_wait_ms: _builtins.int
     """... but not longer than this"""
     max_bytes: _builtins.int
