@@ -331,3 +331,22 @@ async def test_only_so_many_unknown_names_are_told_the_nearest(node: LiveNode) -
     assert all(topic.error.code == common_pb2.UNKNOWN_TOPIC_OR_PARTITION for topic in answer.topics)
     hints = [topic.error.hint for topic in answer.topics]
     assert hints == ["Did you mean 'orders'?"] * HINTS_MAX + [""] * 5
+
+
+@on_node()
+async def test_a_topic_is_described_once_however_often_it_is_named(node: LiveNode) -> None:
+    topic_id = await node.client.create("orders", 3)
+    request = metadata_pb2.MetadataRequest(
+        topics=["orders", "gone"] * 1_000, topic_ids=[topic_id, bytes(16)] * 1_000
+    )
+    topics = (await node.client.broker.Metadata(request)).topics
+    assert [(topic.name, topic.topic_id) for topic in topics] == [
+        ("orders", topic_id), ("gone", b""), ("orders", topic_id), ("", bytes(16)),
+    ]  # fmt: skip
+    watch = node.client.broker.WatchMetadata(
+        metadata_pb2.WatchMetadataRequest(topics=["orders"] * 1_000)
+    )
+    update = await watch.read()
+    assert isinstance(update, metadata_pb2.MetadataUpdate)
+    assert [topic.name for topic in update.topics] == ["orders"]
+    watch.cancel()

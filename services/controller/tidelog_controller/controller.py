@@ -7,16 +7,17 @@ the present term (`fenced_writer`); one request at a time, one topic after the o
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from tidelog.errors import InvalidRequest, NotController, TidelogError
+from tidelog.errors import InvalidRequest, NotController, TidelogError, UnknownTopic
 from tidelog.model import TopicId
 from tidelog_controller.core.cluster import plan_cluster_id
 from tidelog_controller.core.configs import plan_alteration
 from tidelog_controller.core.ids import plan_id_block
-from tidelog_controller.core.names import existing_topic
+from tidelog_controller.core.names import existing_topic, nearest_topic
 from tidelog_controller.core.orphans import plan_sweep
 from tidelog_controller.core.placement import RandomSource
 from tidelog_controller.core.plan import Plan, Transaction
@@ -37,6 +38,10 @@ from tidelog_runtime.principal import Principal
 
 _Request = TypeVar("_Request")
 _Decision = Callable[[ClusterView], Plan]
+#: So many unknown names of one request are told what is near: finding that takes milliseconds.
+HINTS_MAX: Final = 10
+#: Requests that are decided without waiting for the store, before others have their turn.
+DECIDED_A_TURN: Final = 100
 
 
 class Controller:
@@ -56,6 +61,7 @@ class Controller:
         lease_ttl_ms: int = LEASE_TTL_MS,
     ) -> None:
         self._config = config
+        self._mirror = mirror
         self._random = random
         self._terms = Terms(
             store, mirror, self._take_over, address=address, lease_ttl_ms=lease_ttl_ms
@@ -104,9 +110,9 @@ class Controller:
         def by_id(topic_id: TopicId, view: ClusterView) -> Plan:
             return plan_deletion(topic_of_id(topic_id, view), view, self._config, principal)
 
-        named = await self._each([(name, _bound(by_name, name)) for name in names])
+        named = await self._each([(name, _bound(by_name, name)) for name in dict.fromkeys(names)])
         return named + await self._each(
-            [(topic_id.hex(), _bound(by_id, topic_id)) for topic_id in topic_ids]
+            [(topic_id.hex(), _bound(by_id, topic_id)) for topic_id in dict.fromkeys(topic_ids)]
         )
 
     async def create_partitions(
@@ -164,12 +170,19 @@ class Controller:
     ) -> list[TopicOutcome]:
         named = Counter(name for name, _ in decisions)
         outcomes = []
-        for name, decide in decisions:
+        hints_left = HINTS_MAX
+        for index, (name, decide) in enumerate(decisions, start=1):
             if named[name] > 1:
                 error = InvalidRequest(f"Topic '{name}' is named more than once in the request")
                 outcomes.append(TopicOutcome(name, error))
             else:
                 outcomes.append(await self._one(name, decide, validate_only=validate_only))
+            refusal = outcomes[-1].error
+            if isinstance(refusal, UnknownTopic) and hints_left > 0:
+                refusal.hint = nearest_topic(name, self._mirror.view)
+                hints_left -= 1
+            if index % DECIDED_A_TURN == 0:
+                await asyncio.sleep(0)
         return outcomes
 
     async def _one(self, name: str, decide: _Decision, *, validate_only: bool) -> TopicOutcome:

@@ -96,7 +96,7 @@ class Controller(Protocol):
         *,
         principal: Principal,
     ) -> list[TopicOutcome]:
-        """Delete topics, by name or by identity: first the outcomes of the names."""
+        """Delete topics, by name or by identity: first the outcomes of the names, each once."""
 
     async def create_partitions(
         self,

@@ -79,7 +79,7 @@ async def create_topics(
 async def delete_topics(
     broker: Broker, caller: Caller, request: admin_pb2.DeleteTopicsRequest
 ) -> admin_pb2.DeleteTopicsResponse:
-    """One result a topic: first the names, then the ids."""
+    """One result a topic, however often it is named: first the names, then the ids."""
     outcomes = broker.controller.delete_topics(
         list(request.names),
         [TopicId(topic_id) for topic_id in request.topic_ids],

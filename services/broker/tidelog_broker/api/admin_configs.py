@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import InvalidConfig, InvalidRequest, TidelogError
+from tidelog.errors import InvalidConfig, InvalidRequest, TidelogError, UnknownTopic
 from tidelog.wire.v1 import admin_pb2
-from tidelog_broker.api.metadata import unknown_topic
+from tidelog_broker.api.metadata import HINTS_MAX, unknown_topic
 from tidelog_runtime.config import ConfigKey, ConfigValues, SourceKind
 from tidelog_runtime.configs.topic import topic_values
 from tidelog_runtime.control import AlterOperation, ConfigAlteration, TopicAlteration
@@ -46,18 +47,18 @@ def _entries(
     values: ConfigValues, asked: Sequence[str], *, read_only: bool
 ) -> list[admin_pb2.ConfigEntry]:
     definition = values.definition
-    keys = [definition.key(name) for name in asked] if asked else definition.keys
+    keys = [definition.key(name) for name in dict.fromkeys(asked)] if asked else definition.keys
     return [_entry(values, key, read_only=read_only) for key in keys]
 
 
 def _describe(
-    broker: Broker, item: admin_pb2.DescribeConfigsResource
+    broker: Broker, item: admin_pb2.DescribeConfigsResource, *, with_hint: bool
 ) -> list[admin_pb2.ConfigEntry]:
     resource = item.resource
     if resource.type == admin_pb2.CONFIG_RESOURCE_TOPIC:
         topic = broker.view.topic(resource.name)
         if topic is None:
-            raise unknown_topic(broker.view, resource.name)
+            raise unknown_topic(broker.view, resource.name, with_hint=with_hint)
         values = topic_values(topic.configs, broker.config.values)
         return _entries(values, item.keys, read_only=False)
     if resource.type == admin_pb2.CONFIG_RESOURCE_BROKER:
@@ -75,14 +76,19 @@ def _describe(
 async def describe_configs(
     broker: Broker, caller: Caller, request: admin_pb2.DescribeConfigsRequest
 ) -> admin_pb2.DescribeConfigsResponse:
-    """One answer a resource, in the order of the request."""
+    """One answer a resource, in the order of the request; what is asked again is not answered."""
     response = admin_pb2.DescribeConfigsResponse()
-    for item in request.resources:
+    different = {item.SerializeToString(deterministic=True): item for item in request.resources}
+    hints_left = HINTS_MAX
+    for item in different.values():
         answer = response.resources.add(resource=item.resource)
         try:
-            answer.entries.extend(_describe(broker, item))
+            answer.entries.extend(_describe(broker, item, with_hint=hints_left > 0))
         except TidelogError as error:
+            hints_left -= isinstance(error, UnknownTopic)
             answer.error.CopyFrom(to_wire(error))
+        # All configs of one resource, or the nearest key, take a millisecond.
+        await asyncio.sleep(0)
     return response
 
 
@@ -121,5 +127,7 @@ async def alter_configs(
                 raise outcome.error
         except TidelogError as error:
             answer.error.CopyFrom(to_wire(error))
+        # The controller need not have waited for anything, and a refusal takes milliseconds.
+        await asyncio.sleep(0)
     await broker.assignments.wait_current()
     return response

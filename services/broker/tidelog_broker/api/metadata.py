@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: So many unknown names of one request are told what is near: finding that takes milliseconds.
 HINTS_MAX: Final = 10
+#: So many topics and partitions are described before other callers have their turn.
+DESCRIBED_A_TURN: Final = 500
 
 
 def describe_topic(view: ClusterView, topic: TopicState) -> metadata_pb2.TopicMetadata:
@@ -63,13 +66,39 @@ def unknown_topic(view: ClusterView, name: str, *, with_hint: bool = True) -> Un
     return UnknownTopic(f"Topic {name!r} does not exist", hint=hint)
 
 
-def visible_topics(view: ClusterView, *, include_internal: bool) -> Iterator[TopicState]:
+async def describe_all(
+    view: ClusterView, *, include_internal: bool
+) -> list[metadata_pb2.TopicMetadata]:
     """What a caller who asks for everything is shown."""
-    return (topic for topic in view.topics if include_internal or not topic.internal)
+    shown = [topic for topic in view.topics if include_internal or not topic.internal]
+    # What is deleted between two turns has no partitions any more.
+    there = (topic for topic in shown if view.topic_by_id(topic.topic_id) is not None)
+    return await _in_turns(describe_topic(view, topic) for topic in there)
 
 
-def describe_named(view: ClusterView, names: Iterable[str]) -> Iterator[metadata_pb2.TopicMetadata]:
-    """Each name's topic, or the error for it."""
+async def describe_named(
+    view: ClusterView, names: Iterable[str]
+) -> list[metadata_pb2.TopicMetadata]:
+    """Each name's topic, or the error for it; once, however often it is named."""
+    return await _in_turns(_each_named(view, dict.fromkeys(names)))
+
+
+async def _in_turns(
+    described: Iterable[metadata_pb2.TopicMetadata],
+) -> list[metadata_pb2.TopicMetadata]:
+    """All of them; others are answered in between."""
+    found = []
+    in_turn = 0
+    for topic in described:
+        found.append(topic)
+        in_turn += 1 + len(topic.partitions)
+        if in_turn >= DESCRIBED_A_TURN:
+            in_turn = 0
+            await asyncio.sleep(0)
+    return found
+
+
+def _each_named(view: ClusterView, names: Iterable[str]) -> Iterator[metadata_pb2.TopicMetadata]:
     hints_left = HINTS_MAX
     for name in names:
         topic = view.topic(name)
@@ -80,7 +109,7 @@ def describe_named(view: ClusterView, names: Iterable[str]) -> Iterator[metadata
             yield describe_topic(view, topic)
 
 
-def _describe_by_id(
+def _each_by_id(
     view: ClusterView, topic_ids: Iterable[bytes]
 ) -> Iterator[metadata_pb2.TopicMetadata]:
     for topic_id in topic_ids:
@@ -110,12 +139,11 @@ async def metadata(
         brokers=broker.endpoints(request.dialled_address),
     )
     if request.all_topics:
-        topics = visible_topics(view, include_internal=request.include_internal)
-        response.topics.extend(describe_topic(view, topic) for topic in topics)
+        response.topics.extend(await describe_all(view, include_internal=request.include_internal))
         return response
-    for described in describe_named(view, request.topics):
+    for described in await describe_named(view, request.topics):
         if described.name in refusals:
             described.error.CopyFrom(to_wire(refusals[described.name]))
         response.topics.append(described)
-    response.topics.extend(_describe_by_id(view, request.topic_ids))
+    response.topics.extend(await _in_turns(_each_by_id(view, dict.fromkeys(request.topic_ids))))
     return response

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from tidelog.wire.v1 import metadata_pb2
-from tidelog_broker.api.metadata import describe_named, describe_topic, visible_topics
+from tidelog_broker.api.metadata import describe_all, describe_named, describe_topic
 from tidelog_runtime.cluster_state import TopicState
 
 if TYPE_CHECKING:
@@ -28,24 +28,24 @@ class MetadataWatch:
         """Up to where the client was told."""
         return self._revision
 
-    def snapshot(self) -> metadata_pb2.MetadataUpdate:
+    async def snapshot(self) -> metadata_pb2.MetadataUpdate:
         """Everything the client asked for, as it is now."""
         view = self._broker.view
         update = self._update(snapshot=True)
         if self._request.all_topics:
-            topics = visible_topics(view, include_internal=self._request.include_internal)
-            update.topics.extend(describe_topic(view, topic) for topic in topics)
+            include_internal = self._request.include_internal
+            update.topics.extend(await describe_all(view, include_internal=include_internal))
         else:
-            update.topics.extend(describe_named(view, self._request.topics))
+            update.topics.extend(await describe_named(view, self._request.topics))
         self._told = {topic.topic_id: topic.name for topic in update.topics if topic.topic_id}
         return update
 
-    def changes(self) -> metadata_pb2.MetadataUpdate | None:
+    async def changes(self) -> metadata_pb2.MetadataUpdate | None:
         """What has changed since the last update; None when nothing of it concerns the client."""
         view = self._broker.view
         changes = view.changes_since(self._revision)
         if changes is None:
-            return self.snapshot()
+            return await self.snapshot()
         update = self._update(snapshot=False)
         for topic_id in changes.topics:
             topic = view.topic_by_id(topic_id)
@@ -81,8 +81,8 @@ async def watch_metadata(
 ) -> AsyncIterator[metadata_pb2.MetadataUpdate]:
     """A snapshot, then each change; ends when the broker stops."""
     watch = MetadataWatch(broker, request)
-    yield watch.snapshot()
+    yield await watch.snapshot()
     while await broker.assignments.wait_beyond(watch.revision):
-        update = watch.changes()
+        update = await watch.changes()
         if update is not None:
             yield update

@@ -1,6 +1,7 @@
 """Which topic names are allowed: Kafka's rules, and ours for internal topics.
 
-Checked before a topic is created, changed or deleted. Error messages carry the nearest name.
+Checked before a topic is created, changed or deleted. The shell adds the nearest name to an
+error message, which is too dear for each of thousands.
 """
 
 from __future__ import annotations
@@ -70,12 +71,13 @@ def check_no_collision(name: str, view: ClusterView) -> None:
 
 
 def existing_topic(name: str, view: ClusterView) -> TopicState:
-    """The topic of this name; UnknownTopic with the nearest name where there is none."""
+    """The topic of this name; UnknownTopic where there is none."""
     topic = view.topic(name)
     if topic is None:
-        visible = (other for other in view.topic_names if not is_internal(other))
-        raise UnknownTopic(
-            f"Topic '{name[:_SHOWN_LENGTH_MAX]}' does not exist",
-            hint=did_you_mean(name, visible),
-        )
+        raise UnknownTopic(f"Topic '{name[:_SHOWN_LENGTH_MAX]}' does not exist")
     return topic
+
+
+def nearest_topic(name: str, view: ClusterView) -> str:
+    """The hint for a name that no topic has; it takes milliseconds."""
+    return did_you_mean(name, (other for other in view.topic_names if not is_internal(other)))
