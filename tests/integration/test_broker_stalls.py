@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from grpc.aio import AioRpcError
 from storage_kit.batches import batch
 
-from harness.client import Client, partition_batch, produce_request
+from harness.client import Client, error_of, partition_batch, produce_request
 from harness.disks import FaultyDisk
 from harness.nodes import LiveNode, on_node
 from harness.processes import running_node
@@ -114,6 +116,38 @@ async def test_unanswered_bytes_hold_back_reading(node: LiveNode) -> None:
     await sending
     assert await answers == list(range(100))
     assert in_flight.bytes == 0
+
+
+@on_node(
+    make_disk=FaultyDisk,
+    queued_max_request_bytes="200000",
+    socket_request_max_bytes="150000",
+    message_max_bytes="100000",
+)
+async def test_a_unary_produce_that_finds_no_room_is_refused_and_not_held(node: LiveNode) -> None:
+    """Each would keep its batches while it waits, and nobody bounds how many there are."""
+    await node.client.create("orders")
+    content = batch(b"x" * 90_000)
+    in_flight = node.node.broker.in_flight
+    faulty(node).stall()
+    try:
+        calls = [asyncio.ensure_future(node.client.produce("orders", content)) for _ in range(20)]
+        for call in islice(asyncio.as_completed(calls), 17):
+            with pytest.raises(AioRpcError) as refusal:
+                await call
+            error = error_of(refusal.value)
+            assert error.code == common_pb2.THROTTLING_QUOTA_EXCEEDED
+            assert BY_CODE[error.code].retriable
+            assert not BY_CODE[error.code].outcome_unknown
+        assert in_flight.bytes <= 3 * (len(content) + 1_024)
+    finally:
+        faulty(node).go_on()
+    acks = await asyncio.gather(*calls, return_exceptions=True)
+    taken = [ack for ack in acks if not isinstance(ack, BaseException)]
+    assert len(taken) == 3
+    assert len(await node.client.values("orders")) == 3, "nothing of the others was written"
+    assert in_flight.bytes == 0
+    assert not (await node.client.produce("orders", content)).HasField("error")
 
 
 async def collect(stream: object) -> list[int]:

@@ -1,8 +1,9 @@
 """Back-pressure by bytes: how much data the broker holds at once because others are slow.
 
-Produce handlers add what they wait for and stop reading while the sum is above the limit
-(`queued.max.request.bytes`), so that a slow disk slows its producers down instead of filling
-memory. HTTP/2 flow control carries the stop to the client. Fetch handlers add their answers until
+Produce handlers add what they wait for. While the sum is above the limit
+(`queued.max.request.bytes`) streams stop reading and unary calls are refused, so that a slow disk
+slows its producers down instead of filling memory. HTTP/2 flow control carries the stop to the
+client. Fetch handlers add their answers until
 these are sent, and read less ahead for everybody while many clients don't take theirs.
 """
 

@@ -15,10 +15,11 @@ from tidelog.errors import (
     InvalidRequiredAcks,
     InvalidTransactionState,
     RequestTimedOut,
+    ThrottlingQuotaExceeded,
     TidelogError,
 )
 from tidelog.wire.v1 import common_pb2, produce_pb2
-from tidelog_broker.api.appending import append_all
+from tidelog_broker.api.appending import HELD_BYTES_A_PARTITION, append_all
 from tidelog_broker.partition.waiting import PendingProduce
 from tidelog_runtime.disk import Buffer
 from tidelog_runtime.wire_errors import to_wire
@@ -146,18 +147,39 @@ async def produce(
 ) -> produce_pb2.ProduceResponse:
     """The unary twin: answers when everything in the request is committed or refused."""
     refuse_request(request)
-    refusals = await create_missing(broker, caller, request)
-    await broker.in_flight.wait_for_room()
+    _refuse_without_room(broker)
     batches = [item.batch for item in request.partitions]
-    answer = append_batches(broker, caller, request, batches, refusals)
-    if answer.is_complete:
-        return answer.response
+    # From here on, since the topic may have to be created first.
+    held_bytes = sum(map(len, batches)) + HELD_BYTES_A_PARTITION * len(batches)
+    broker.in_flight.add(held_bytes)
+    try:
+        refusals = await create_missing(broker, caller, request)
+        answer = append_batches(broker, caller, request, batches, refusals)
+        if not answer.is_complete:
+            await _completed(answer, time_limit_s(broker, request))
+    finally:
+        broker.in_flight.remove(held_bytes)
+    return answer.response
+
+
+def _refuse_without_room(broker: Broker) -> None:
+    """Raises while too much waits already: any number of calls could wait, each with its batches.
+
+    A stream waits instead: of each, gRPC reads no more meanwhile.
+    """
+    in_flight = broker.in_flight
+    if not in_flight.has_room:
+        raise ThrottlingQuotaExceeded(
+            f"Nothing was written: {in_flight.bytes} bytes wait for their acknowledgement already",
+            hint="Send it again in a moment; queued.max.request.bytes of the broker is"
+            f" {in_flight.bytes_max}",
+        )
+
+
+async def _completed(answer: ProduceAnswer, limit_s: float) -> None:
     complete = asyncio.Event()
-    answer.call_when_complete(lambda _: complete.set(), time_limit_s(broker, request))
-    broker.in_flight.add(answer.held_bytes)
+    answer.call_when_complete(lambda _: complete.set(), limit_s)
     try:
         await complete.wait()
     finally:
         answer.abandon()
-        broker.in_flight.remove(answer.held_bytes)
-    return answer.response
