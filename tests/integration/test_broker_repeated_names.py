@@ -35,6 +35,14 @@ async def test_only_so_many_topics_without_configs_are_told_the_nearest(node: Li
         resource.type, resource.name = admin_pb2.CONFIG_RESOURCE_TOPIC, name
     answers = (await node.client.admin.DescribeConfigs(request)).resources
     assert [answer.error.hint for answer in answers] == HINTS
+    alterations = admin_pb2.AlterConfigsRequest()
+    for name in [*UNKNOWN, "orders"]:
+        item = alterations.resources.add()
+        item.resource.type, item.resource.name = admin_pb2.CONFIG_RESOURCE_TOPIC, name
+        item.alterations.add(key="retention.ms", value="1000")
+    *unknown, known = (await node.client.admin.AlterConfigs(alterations)).resources
+    assert [answer.error.hint for answer in unknown] == HINTS
+    assert not known.HasField("error")
 
 
 @on_node()

@@ -115,17 +115,23 @@ async def alter_configs(
 ) -> admin_pb2.AlterConfigsResponse:
     """One answer a resource; the alterations of one happen together or not at all."""
     response = admin_pb2.AlterConfigsResponse()
+    hints_left = HINTS_MAX
     for item in request.resources:
         answer = response.resources.add(resource=item.resource)
         try:
+            alterations = _alterations(item)
+            if hints_left <= 0 and broker.view.topic(alterations.name) is None:
+                # The controller would look for the nearest name once more.
+                raise unknown_topic(broker.view, alterations.name, with_hint=False)
             (outcome,) = await broker.controller.alter_configs(
-                [_alterations(item)],
+                [alterations],
                 principal=caller.principal,
                 validate_only=request.validate_only,
             )
             if outcome.error is not None:
                 raise outcome.error
         except TidelogError as error:
+            hints_left -= isinstance(error, UnknownTopic)
             answer.error.CopyFrom(to_wire(error))
         # The controller need not have waited for anything, and a refusal takes milliseconds.
         await asyncio.sleep(0)
