@@ -12,6 +12,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -110,7 +111,11 @@ class BatchDelivery:
             callbacks, self._callbacks = self._callbacks, None
         if callbacks is not None:
             for callback in callbacks:
-                callback()
+                try:
+                    callback()
+                except BaseException:
+                    # Others wait, and whoever settles has more batches to settle.
+                    logger.exception("Somebody could not be told of a verdict: %r", callback)
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Calls back once: at the verdict, or now when it is known."""
@@ -150,7 +155,8 @@ class BatchDelivery:
             if asyncio._get_running_loop() is loop:
                 release()
             else:
-                loop.call_soon_threadsafe(release)
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(release)
 
         self.when_settled(tell)
         self.hurry()

@@ -205,11 +205,13 @@ class Pipeline:
         for verdict in verdicts:
             freed += verdict.batch.size
         self.accumulator.give_back(freed)
-        for verdict in verdicts:
-            self._tell(verdict)
-        if self.core.fenced is not None and self.accumulator.refusal is None:
-            self.accumulator.refusal = self.core.fenced
-        self._on_room()
+        try:
+            for verdict in verdicts:
+                self._tell(verdict)
+        finally:
+            if self.core.fenced is not None and self.accumulator.refusal is None:
+                self.accumulator.refusal = self.core.fenced
+            self._on_room()
 
     def _tell(self, verdict: Verdict) -> None:
         delivery = verdict.batch.content.delivery
