@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from support.hang_guard import HANG_S
-from tidelog import Producer
+from tidelog import AsyncProducer, Producer
 from tidelog.producer.delivery import BatchDelivery, Delivery
 from tidelog_node.testing import InProcessCluster
 
@@ -71,3 +72,30 @@ def test_an_abandoned_await_leaves_the_producer_as_it_was(
         tidelog_cluster.heal_network()
         assert [handle.result(HANG_S).offset for handle in handles] == [1, 2]
         assert producer.send("orders", b"last").result(HANG_S).offset == 3
+
+
+def raises(failure: BaseException) -> Callable[[Delivery], None]:
+    """A delivery callback with a fault."""
+
+    def callback(_: Delivery) -> None:
+        raise failure
+
+    return callback
+
+
+@pytest.mark.parametrize("failure", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(1)])
+def test_whatever_a_callback_raises_the_others_have_their_verdicts(
+    tidelog_cluster: InProcessCluster, failure: BaseException
+) -> None:
+    callback = raises(failure)
+    with Producer(tidelog_cluster.address) as producer:
+        handles = [producer.send("orders", b"x", on_delivery=callback) for _ in range(3)]
+        assert [handle.result(HANG_S).offset for handle in handles] == [0, 1, 2]
+        assert producer.send("orders", b"next").result(HANG_S).offset == 3
+
+    async def on_a_loop() -> list[int | None]:
+        async with AsyncProducer(tidelog_cluster.address) as producer:
+            handles = [producer.send_nowait("orders", b"x", on_delivery=callback) for _ in range(2)]
+            return [(await handle).offset for handle in handles]
+
+    assert asyncio.run(on_a_loop()) == [4, 5]

@@ -234,7 +234,7 @@ class Delivery:
     def _call(self, callback: Callable[[Delivery], object]) -> None:
         try:
             callback(self)
-        except (Exception, SystemExit):
+        except BaseException:
             # The verdicts of others must not depend on it, nor the thread that tells them.
             logger.exception("A delivery callback failed: %r", callback)
 
