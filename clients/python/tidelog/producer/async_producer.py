@@ -27,7 +27,7 @@ from tidelog.producer.base import (
     several,
     telling_what_was_taken,
 )
-from tidelog.producer.columns import highest_partition, records_of_columns
+from tidelog.producer.columns import highest_partition, partition_column, records_of_columns
 from tidelog.producer.delivery import Deliveries, Delivery, Receipt
 from tidelog.producer.handing_over import HeadersLike, no_topic
 from tidelog.producer.many import ManyRecords
@@ -180,6 +180,7 @@ class AsyncProducer(LoopSends[K, V]):
         `timestamp` is a column of milliseconds, one number for all, or None for now. `partition`
         is a column, too, or one number; where it is null a row goes where its key belongs.
         """
+        partition = partition_column(partition)
         route = await self._prepare(topic, highest_partition(partition))
         columns = records_of_columns(
             self, route, self._settings, (value, key, timestamp, headers), partition

@@ -42,16 +42,24 @@ def numbers(column: Any) -> Any:
     if not isinstance(column, pa.Array):
         try:
             column = pa.array(column, pa.int64())
-        except (pa.ArrowException, TypeError) as failure:
-            raise InvalidRecord(
-                f"partition={column!r:.80} is no column of partitions",
-                cause=str(failure),
-                hint="Give whole numbers, and None for rows whose key decides",
-            ) from failure
+        except (pa.ArrowException, TypeError, OverflowError) as failure:
+            raise _no_partitions(column, failure) from failure
     array = column
     if not pa.types.is_integer(array.type):
         raise InvalidRecord(f"The partition column has the type {array.type}, not integers")
-    return array.cast(pa.int64())
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowInvalid as failure:
+        raise _no_partitions(column, failure) from failure
+
+
+def _no_partitions(column: Any, failure: Exception) -> InvalidRecord:
+    given = repr(column.to_pylist() if isinstance(column, pa.Array) else column)
+    return InvalidRecord(
+        f"partition={given:.80} is no column of partitions",
+        cause=str(failure),
+        hint="Give whole numbers, and None for rows whose key decides",
+    )
 
 
 def highest(column: Any) -> int:

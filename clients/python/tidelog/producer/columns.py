@@ -8,18 +8,19 @@ that are plain go the way of `send_many`, which costs little for each call.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.engine.places import without_zone
 from tidelog.errors import InvalidRecord
 from tidelog.producer.delivery import Deliveries
 from tidelog.producer.handing_over import checked, to_milliseconds
 from tidelog.producer.many import ManyRecords
 from tidelog.producer.partitioner import BY_KEY, STICKY
-from tidelog.records.columns import loose_columns
+from tidelog.records.columns import loose_columns, timestamp_column
 from tidelog.records.few_rows import FEW_ROWS
 from tidelog.wording import counted
 
@@ -54,6 +55,12 @@ def records_of_columns(
     the thread that sends: for few rows that takes far longer than the rows themselves.
     """
     value, key, timestamp, headers = columns
+    value = _sized("value", value)
+    key = None if key is None else _sized("key", key)
+    headers = None if headers is None else _sized("headers", headers)
+    if not (timestamp is None or isinstance(timestamp, int | datetime)):
+        timestamp = _milliseconds(_sized("timestamp", timestamp))
+    columns = value, key, timestamp, headers
     if (
         headers is None
         and (timestamp is None or isinstance(timestamp, int | datetime))
@@ -69,8 +76,15 @@ def records_of_columns(
     return ColumnRecords(path, route, settings, columns, partition)
 
 
+def partition_column(partition: Any) -> Any:
+    """What says where rows go: None, a number, or a column as one Arrow array."""
+    if partition is None or isinstance(partition, int):
+        return partition
+    return _routing().numbers(_sized("partition", partition))
+
+
 def highest_partition(partition: Any) -> int:
-    """The highest partition that a call names, as a number or as a column; 0 where none is."""
+    """The highest partition that `partition_column` has; 0 where it names none."""
     if partition is None or isinstance(partition, int):
         return partition or 0
     return int(_routing().highest(partition))
@@ -113,7 +127,7 @@ class ColumnRecords:
             "key": None if key is None else _routing().key_column(key),
             "timestamp": timestamp,
             "headers": headers,
-            "partition": partition if not _is_column(partition) else _routing().numbers(partition),
+            "partition": partition,
         }
         self._count = len(value)
         for name, column in self._columns.items():
@@ -123,7 +137,7 @@ class ColumnRecords:
         is_one = not _is_column(timestamp)
         self.deliveries = Deliveries(
             (self._now_ms if timestamp is None else timestamp) if is_one else 0,
-            None if is_one else _milliseconds(timestamp),
+            None if is_one else timestamp,
         )
         self._batches = self._encoded()
 
@@ -207,11 +221,24 @@ def _chosen(column: Any, rows: list[int]) -> Any:
 
 
 def _milliseconds(timestamp: Any) -> Any:
-    """A column of timestamps as numbers, for the receipts."""
-    if hasattr(timestamp, "cast"):
-        import pyarrow  # noqa: PLC0415 - only where columns of it are given
+    """A column of times as milliseconds: the records and their receipts take the same ones."""
+    kind = getattr(timestamp, "dtype", None)
+    if not hasattr(timestamp, "type") and (kind is None or str(kind) == "object"):
+        for time in timestamp:
+            if isinstance(time, datetime) and time.tzinfo is None:
+                raise without_zone(time)
+    return timestamp_column(timestamp)
 
-        if pyarrow.types.is_timestamp(timestamp.type):
-            timestamp = timestamp.cast(pyarrow.timestamp("ms"), safe=False)
-        return timestamp.cast(pyarrow.int64()).to_numpy()
-    return timestamp
+
+def _sized(name: str, column: Any) -> Any:
+    """A column whose rows can be counted and read again; refuses what is none."""
+    is_one = hasattr(column, "as_py") or getattr(column, "shape", None) == ()
+    if not is_one and not isinstance(column, Mapping | Set):
+        if hasattr(column, "__len__"):
+            return column
+        if isinstance(column, Iterable):
+            return list(column)
+    raise InvalidRecord(
+        f"{name}={column!r:.80} is no column, but of type {type(column).__name__}",
+        hint="Give an Arrow array, or a list of one item for each row",
+    )

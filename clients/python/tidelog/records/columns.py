@@ -136,6 +136,11 @@ def loose_columns(
     return batches
 
 
+def timestamp_column(column: Any) -> Any:
+    """A column of times as checked milliseconds, as the records of its rows will carry them."""
+    return _loaded("rows").timestamp_column(column)
+
+
 def _wanted_bodies(
     source: BatchSource, whole: bytes, span: tuple[int, int], limits: tuple[int, int]
 ) -> tuple[list[BatchBody], int]:

@@ -45,17 +45,8 @@ class Rows:
 
     def _timestamps(self, timestamp: Any) -> Numbers:
         if isinstance(timestamp, int):
-            milliseconds = np.full(self.count, _possible(timestamp), np.int64)
-        else:
-            milliseconds = self._as_long(
-                _milliseconds(_arrow(timestamp, "timestamp")), "timestamps"
-            )
-        bad = np.flatnonzero((milliseconds < 0) | (milliseconds >= LARGEST_NUMBER))
-        if bad.size:
-            raise InvalidTimestamp(
-                f"The timestamp {milliseconds[bad[0]]} in row {bad[0]} is not possible; "
-                "milliseconds since 1970 are meant"
-            )
+            return np.full(self.count, _possible(timestamp), np.int64)
+        milliseconds: Numbers = self._as_long(timestamp_column(timestamp), "timestamps")
         return milliseconds
 
     def _tails(self, headers: Any) -> Any | None:
@@ -68,6 +59,21 @@ class Rows:
         if all(tail is ZERO for tail in tails):
             return None
         return pa.array(tails, LARGE_BINARY)
+
+
+def timestamp_column(column: Any) -> Numbers:
+    """The milliseconds of each row; refuses what is no time that a record can have."""
+    array = _arrow(column, "timestamp")
+    if len(array) == 0:
+        return np.empty(0, np.int64)
+    milliseconds = _milliseconds(array)
+    bad = np.flatnonzero((milliseconds < 0) | (milliseconds >= LARGEST_NUMBER))
+    if bad.size:
+        raise InvalidTimestamp(
+            f"The timestamp {milliseconds[bad[0]]} in row {bad[0]} is not possible; "
+            "milliseconds since 1970 are meant"
+        )
+    return milliseconds
 
 
 def _possible(timestamp: int) -> int:
@@ -86,7 +92,7 @@ def _arrow(column: Any, name: str) -> Any:
         if isinstance(column, pa.ChunkedArray):
             return pa.concat_arrays([pa.nulls(0, column.type), *column.chunks])
         return column if isinstance(column, pa.Array) else pa.array(column)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         cause = str(error)
         raise InvalidRecord(f"The {name} column is none that Arrow takes", cause=cause) from error
 
@@ -129,7 +135,14 @@ def _milliseconds(array: Any) -> Numbers:
         units = _UNITS_IN_MILLISECOND[kind.unit]
         return numbers // units if units else numbers * 1_000
     if pa.types.is_integer(kind):
-        return np.asarray(array.cast(pa.int64()))
+        try:
+            return np.asarray(array.cast(pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise InvalidTimestamp(
+                f"The timestamp column of the type {kind} has numbers that are no times",
+                cause=str(error),
+                hint="Milliseconds since 1970 are meant",
+            ) from error
     raise InvalidTimestamp(
         f"The timestamp column has the type {kind}",
         hint="Milliseconds as integers or Arrow timestamps are needed",
