@@ -23,12 +23,23 @@ class OneLoop:
 
     def check(self) -> None:
         """The first call decides which loop it is; InvalidRequest in any other."""
-        running = asyncio.get_running_loop()
+        running = asyncio._get_running_loop()
+        if running is None:
+            raise InvalidRequest(
+                f"The {self._client} was used where no event loop runs",
+                hint="Use it inside of the coroutine that asyncio.run() is given; the clients"
+                " without Async in their names need no loop",
+            )
         if self._loop is None:
             self._loop = running
         elif self._loop is not running:
-            state = "which is closed" if self._loop.is_closed() else "which runs in another thread"
-            raise InvalidRequest(
-                f"The {self._client} was first used on another event loop, {state}",
-                hint="Make one on each loop, inside of the coroutine that asyncio.run() is given",
-            )
+            raise self.error()
+
+    def error(self) -> InvalidRequest:
+        """What is said to those on another loop."""
+        is_closed = self._loop is not None and self._loop.is_closed()
+        state = "which is closed" if is_closed else "which runs in another thread"
+        return InvalidRequest(
+            f"The {self._client} was first used on another event loop, {state}",
+            hint="Make one on each loop, inside of the coroutine that asyncio.run() is given",
+        )

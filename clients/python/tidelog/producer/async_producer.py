@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -84,7 +85,7 @@ class AsyncProducer(LoopSends[K, V]):
             self._settings, clock=self._now, wake=self._wake, hurry=self._hurry, lock=None
         )
         super().__init__(accumulator, partitioner, writer_of(key, "key"), writer_of(value, "value"))
-        self._staging = Staging(self._accumulator, self._partitioner)
+        self._staging = Staging(self._accumulator, self._partitioner, self._hurry)
 
     # ------------------------------------------------------------------ sending
 
@@ -284,6 +285,7 @@ class AsyncProducer(LoopSends[K, V]):
         if self._accumulator.refusal is not None:
             raise self._accumulator.refusal
         self._loop = asyncio.get_running_loop()
+        self._thread_id, self._is_running = threading.get_ident(), self._loop.is_running
         cluster = cluster_of(self._settings, self._bootstrap, self._channel_factory)
         pipeline = Pipeline(
             self._settings, self._accumulator, cluster, self._release_waiters, shares_loop=True
@@ -306,8 +308,20 @@ class AsyncProducer(LoopSends[K, V]):
             self._pipeline.schedule()
 
     def _hurry(self) -> None:
-        if self._pipeline is not None:
-            self._pipeline.hurry()
+        pipeline = self._pipeline
+        if pipeline is None or self._loop is None:
+            return
+        if asyncio._get_running_loop() is self._loop:
+            pipeline.hurry()
+            return
+        try:  # a handle may be waited for anywhere
+            self._loop.call_soon_threadsafe(pipeline.hurry)
+        except RuntimeError:
+            raise self._one_loop.error() from None
+
+    def _check_loop(self) -> None:
+        if self._accumulator.refusal is None:
+            self._one_loop.check()
 
     async def _prepare(self, topic: Any, partition: Any) -> TopicRoute:
         if not isinstance(topic, str):

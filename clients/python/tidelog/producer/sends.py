@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from threading import get_ident
 from typing import Any
 
 from mypy_extensions import mypyc_attr
 
+from tidelog.producer.accumulator import Accumulator
 from tidelog.producer.delivery import Delivery
-from tidelog.producer.handing_over import HandingOver, HeadersLike, hand_over
+from tidelog.producer.handing_over import HandingOver, HeadersLike, Serializer, hand_over
+from tidelog.producer.partitioner import Partitioner
 from tidelog.producer.type_variables import K, V
 
 
@@ -59,6 +62,22 @@ class ThreadSends(HandingOver[K, V]):
 class LoopSends(HandingOver[K, V]):
     """What `AsyncProducer` inherits."""
 
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        partitioner: Partitioner,
+        key: Serializer | None,
+        value: Serializer | None,
+    ) -> None:
+        super().__init__(accumulator, partitioner, key, value)
+        #: The thread of the loop that sends, and whether that runs; 0 until the first use. Both
+        #: are asked once a record: the running loop itself would cost several times as much.
+        self._thread_id: int = 0
+        self._is_running: Callable[[], bool] = bool
+
+    def _check_loop(self) -> None:
+        """Refuses a caller on another loop than the one that sends, or on none."""
+
     def send_nowait(
         self,
         topic: Any,
@@ -75,6 +94,8 @@ class LoopSends(HandingOver[K, V]):
 
         Raises `BufferFull` when the buffer has no room: let the loop run, or use `send`.
         """
+        if get_ident() != self._thread_id or not self._is_running():
+            self._check_loop()
         return hand_over(
             self,
             topic,

@@ -7,6 +7,7 @@ as if they had been sent then. Invariant: the handle that was given out tells of
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.errors import ClientClosed, Refused, TidelogError
@@ -39,9 +40,12 @@ class StagedRecord:
 class Staging:
     """See the module."""
 
-    def __init__(self, accumulator: Accumulator, partitioner: Partitioner) -> None:
+    def __init__(
+        self, accumulator: Accumulator, partitioner: Partitioner, hurry: Callable[[], None]
+    ) -> None:
         self._accumulator = accumulator
         self._partitioner = partitioner
+        self._hurry = hurry
         self._records: dict[str, list[StagedRecord]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._pipeline: Pipeline
@@ -56,7 +60,7 @@ class Staging:
         self, topic: str, content: Content, partition: int | None, limit_s: float | None
     ) -> Delivery:
         """Keeps a record until its topic is known."""
-        verdict = BatchDelivery(topic, -1, self._pipeline.hurry)
+        verdict = BatchDelivery(topic, -1, self._hurry)
         verdict.count = 1
         record = StagedRecord(content, partition, limit_s, verdict)
         self._accumulator.used_bytes += record.size
