@@ -66,6 +66,43 @@ send(b"parent")
 in_child(b"after the last")
 """
 
+PROGRAM_WITH_ASYNC_CLIENTS = """
+import asyncio, os, sys, tidelog
+
+def in_child(call):
+    asyncio._set_running_loop(None)
+    try:
+        asyncio.new_event_loop().run_until_complete(call())
+    except tidelog.ForkedClient as error:
+        assert "spawn" in error.hint, error
+        assert str(os.getppid()) in error.message, error
+        os._exit(0)
+    os._exit(3)
+
+async def main(address):
+    async with (
+        tidelog.AsyncProducer(address) as producer,
+        tidelog.AsyncConsumer(address) as consumer,
+        tidelog.AsyncAdmin(address) as admin,
+    ):
+        await producer.send("orders", b"parent")
+        await consumer.assign("orders", start="earliest")
+        await admin.list_topics()
+        async def send_nowait():
+            producer.send_nowait("orders", b"child")
+        calls = [lambda: producer.send("orders", b"child"), send_nowait, producer.flush]
+        for call in [*calls, consumer.poll, admin.list_topics]:
+            process = os.fork()
+            if process == 0:
+                try:
+                    in_child(call)
+                finally:
+                    os._exit(4)
+            assert os.waitpid(process, 0)[1] == 0, call
+
+asyncio.run(main(sys.argv[1]))
+"""
+
 
 def output_of(program: str, *arguments: str) -> str:
     """What a program prints that ends well."""
@@ -90,3 +127,11 @@ def test_a_fork_without_open_clients_is_free(tidelog_cluster: InProcessCluster) 
     assert not output_of(PROGRAM_WITHOUT_OPEN_CLIENT, tidelog_cluster.address)
     values = {record.value for record in tidelog_cluster.records("orders")}
     assert values == {b"before the first", b"parent", b"after the last"}
+
+
+def test_an_async_client_of_the_parent_says_so_in_a_child(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    assert not output_of(PROGRAM_WITH_ASYNC_CLIENTS, tidelog_cluster.address)
+    values = [record.value for record in tidelog_cluster.records("orders")]
+    assert values == [b"parent"]
