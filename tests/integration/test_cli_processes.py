@@ -62,7 +62,9 @@ def test_the_first_steps(tidelog_cluster: InProcessCluster) -> None:
     assert consumed.stderr == b"Processed a total of 1 messages\n"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_consumer_that_is_told_to_stop(
     consumer: subprocess.Popen[bytes], number: signal.Signals, code: int
 ) -> None:
@@ -139,6 +141,33 @@ def test_a_producer_sends_while_it_reads(tidelog_cluster: InProcessCluster) -> N
         eventually(lambda: _values(tidelog_cluster) == [b"one"], waiting_for="the record")
         process.stdin.close()
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_producer_that_is_told_to_end_sends_what_it_has_read(
+    tidelog_cluster: InProcessCluster, number: signal.Signals, code: int
+) -> None:
+    """The records linger for an hour: nothing but the end can have sent them."""
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    assert run("topics", *server, "--create", "--topic", "orders").returncode == 0
+    command = [TIDELOG, "console-producer", *server, "--topic", "orders", "--timeout", "3600000"]
+    terminal, theirs = open_terminal()
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        os.close(theirs)
+        assert process.stdout is not None
+        for line in (b"one\n", b"two\n"):
+            assert process.stdout.read(1) == b">"
+            os.write(terminal, line)
+        assert process.stdout.read(1) == b">", "both lines are accepted"
+        process.send_signal(number)
+        out, err = process.communicate()
+    os.close(terminal)
+    assert (process.returncode, out, err) == (code, b"", b"")
+    assert _values(tidelog_cluster) == [b"one", b"two"]
 
 
 def open_terminal() -> tuple[int, int]:

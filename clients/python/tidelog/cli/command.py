@@ -1,7 +1,7 @@
 """The `tidelog` command: finds the verb, runs it, and says in words what went wrong.
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. A user's mistake never ends in a
-traceback.
+Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted, 143 and 129 told to end. A user's
+mistake never ends in a traceback.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from tidelog.cli.client_verbs import CLIENT_VERBS
+from tidelog.cli.told_to_end import exit_code
 from tidelog.cli.verb import VERB_GROUP, Verb
 from tidelog.errors import TidelogError
 from tidelog.nearest import did_you_mean
@@ -82,8 +83,8 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _forget_output()
         return 1
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as end:
+        return exit_code(end)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 

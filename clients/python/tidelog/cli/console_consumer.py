@@ -7,7 +7,6 @@ itself, without a group, and commits nothing.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from tidelog.cli.client_settings import Connection, connection
 from tidelog.cli.flags import VerbParser, one_of, pair, whole_number
 from tidelog.cli.formatting import Formatter, formatter_named, json_line
 from tidelog.cli.property_files import read_properties
+from tidelog.cli.told_to_end import exit_code, told_to_end
 from tidelog.cli.topic_names import matching_topics
 from tidelog.errors import InvalidRequest, LogCorrupt, SerializationFailed
 
@@ -36,8 +36,6 @@ FORMATTING_FLAGS: Final = (
     "--key-deserializer",
     "--value-deserializer",
 )
-TERMINATED: Final = 143
-INTERRUPTED: Final = 130
 
 
 def _parser() -> VerbParser:
@@ -133,15 +131,13 @@ def main(arguments: Sequence[str]) -> int:
     where = _connection(options)
     where.reach()
     start = _start(options, where)
-    previous = signal.signal(signal.SIGTERM, _end)
     try:
-        with Consumer(where.bootstrap, **where.settings) as consumer:
+        with told_to_end(), Consumer(where.bootstrap, **where.settings) as consumer:
             topics = _topics(options, where)
             partitions = None if options.partition is None else [options.partition]
             consumer.assign(topics, start=start, partitions=partitions)
             return Printing(consumer, formatter, options).run()
     finally:
-        signal.signal(signal.SIGTERM, previous)
         if options.enable_systest_events:
             print("shutdown_complete", flush=True)
 
@@ -214,13 +210,13 @@ class Printing:
         self.count = 0
 
     def run(self) -> int:
-        """0 at the end, 130 when interrupted."""
+        """0 at the end; more when it was interrupted or told to end."""
         try:
             while self._left():
                 if not self._print_some():
                     break
         except KeyboardInterrupt as end:
-            return TERMINATED if end.args else INTERRUPTED
+            return exit_code(end)
         finally:
             print(f"Processed a total of {self.count} messages", file=sys.stderr)
         return 0
@@ -265,7 +261,3 @@ class Printing:
                 ) from error
             print(f"skipped: the record of {place}: {error}", file=sys.stderr)
             return b""
-
-
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(number)

@@ -15,6 +15,7 @@ from tidelog.cli.client_settings import Connection, connection
 from tidelog.cli.flags import VerbParser, one_of, pair, whole_number
 from tidelog.cli.line_reader import LineReader, ParsedLine
 from tidelog.cli.property_files import read_properties
+from tidelog.cli.told_to_end import told_to_end
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
 
     where = _connection(options)
     where.reach()
-    with Producer(where.bootstrap, **where.settings) as producer:
+    with told_to_end(), Producer(where.bootstrap, **where.settings) as producer:
         return _send_lines(producer, options, reader)
 
 
