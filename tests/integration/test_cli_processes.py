@@ -130,6 +130,44 @@ def test_a_stream_that_was_closed_before_it_began(
     assert seen.stdout in {b"", b"one\n"}
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file here is full by nature")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["console-consumer", "--topic", "orders", "--from-beginning", "--max-messages=1"],
+        ["topics", "--list"],
+        ["get-offsets"],
+        ["consumer-perf-test", "--topic=orders", "--num-records=1", "--timeout=1000"],
+        [
+            "producer-perf-test",
+            "--topic=orders",
+            "--num-records=1",
+            "--record-size=1",
+            "--throughput=-1",
+        ],
+        ["doctor"],
+        ["--help"],
+    ],
+)
+def test_a_full_disk_at_the_output_is_said(
+    tidelog_cluster: InProcessCluster, words: list[str]
+) -> None:
+    with Producer(tidelog_cluster.address) as producer:
+        producer.send("orders", b"one")
+    server = [] if "--help" in words else ["--bootstrap-server", tidelog_cluster.address]
+    with Path("/dev/full").open("wb") as output:
+        seen = subprocess.run(
+            [TIDELOG, *words, *server],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=HANG_S,
+        )
+    said = b"tidelog %b: the output could not be written: No space left on device\n"
+    assert seen.stderr.endswith(said % words[0].encode()), seen.stderr
+    assert (seen.returncode, b"Traceback" in seen.stderr) == (1, False)
+
+
 def test_a_producer_sends_while_it_reads(tidelog_cluster: InProcessCluster) -> None:
     """Lines are records when they come, not when the input ends."""
     server = ("--bootstrap-server", tidelog_cluster.address)

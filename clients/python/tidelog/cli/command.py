@@ -6,6 +6,7 @@ mistake never ends in a traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,9 @@ verbs:
   tidelog --version      the version
 """
 
+#: What writing fails with where the output is a file on a full or broken disk.
+_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
 
 def known_verbs() -> dict[str, Verb]:
     """Every verb by name, the services' among them where they are installed."""
@@ -50,6 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point of the `tidelog` script."""
     _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _obey(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _forget_output()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        _forget_output()
+        _complain(" ".join(words[:1]), f"the output could not be written: {error.strerror}")
+    return 1
+
+
+def _obey(words: list[str]) -> int:
     verbs = known_verbs()
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage(verbs), end="")
@@ -67,21 +86,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(verb: Verb, arguments: Sequence[str]) -> int:
     try:
-        code = verb.run(arguments)
-        sys.stdout.flush()
-        return code
+        return verb.run(arguments)
     except TidelogError as error:
-        _complain(verb, str(error))
+        _complain(verb.name, str(error))
         return 1
     except ModuleNotFoundError as error:
         _complain(
-            verb,
+            verb.name,
             f"the module '{error.name}' is missing."
             f" Install what this verb needs: pip install '{verb.needs}'",
         )
-        return 1
-    except BrokenPipeError:
-        _forget_output()
         return 1
     except KeyboardInterrupt as end:
         return exit_code(end)
@@ -103,11 +117,11 @@ def _open_missing_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
-def _complain(verb: Verb, message: str) -> None:
+def _complain(verb: str, message: str) -> None:
     sys.stdout.flush()
-    print(f"tidelog {verb.name}: {message}", file=sys.stderr)
+    print(f"tidelog {verb}: {message}", file=sys.stderr)
 
 
 def _forget_output() -> None:
-    """Whoever read the output is gone: what is still buffered must not be tried again at exit."""
+    """The output takes nothing any more: what is buffered must not be tried again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
