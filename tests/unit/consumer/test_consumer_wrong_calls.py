@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.consumer.async_consumer import AsyncConsumer
-from tidelog.errors import InvalidRequest
+from tidelog.errors import TidelogError
 from tidelog.model import TopicPartition
 
 
@@ -17,7 +17,7 @@ def refusal(method: str, *arguments: Any, **named: Any) -> str:
 
     async def call() -> str:
         async with AsyncConsumer("127.0.0.1:1") as consumer:
-            with pytest.raises(InvalidRequest) as refused:
+            with pytest.raises(TidelogError) as refused:
                 await getattr(consumer, method)(*arguments, **named)
         return str(refused.value)
 
@@ -71,3 +71,20 @@ def test_the_name_of_a_partition_is_no_number() -> None:
 def test_what_is_no_time(time: Any) -> None:
     said = refusal("offsets_for_times", {TopicPartition("orders", 0): time})
     assert said.startswith(f"{time!r} is no time. Give a datetime with a time zone")
+
+
+def test_a_place_of_a_partition_that_is_not_read_is_not_passed_over() -> None:
+    said = refusal("assign", "orders", start={0: 1, 1: 2}, partitions=[0])
+    assert said.startswith("start has a place for partition 1, which is not among those to read.")
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ({"orders": 1}, "'orders' names no partition. Give TopicPartition('orders', 0)."),
+        ([1], "[1] has no times. Give {TopicPartition('orders', 0): time}."),
+        ({TopicPartition("orders", "0"): 1}, "TopicPartition('orders', '0') names no partition."),  # type: ignore[arg-type]
+    ],
+)
+def test_times_are_of_partitions(times: Any, words: str) -> None:
+    assert refusal("offsets_for_times", times).startswith(words)

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.offsets import Found, OffsetQuestions
+from tidelog.engine.partition_names import partition_named
 from tidelog.engine.places import Place, Timestamp, question_for
 from tidelog.errors import InvalidRequest
 from tidelog.model import MAX_TIMESTAMP, TopicPartition
@@ -29,16 +31,31 @@ class OffsetListing:
     ) -> Found:
         """The offset of each partition at a place."""
         timestamp_ms = _timestamp(at)
-        named = [partitions] if isinstance(partitions, str | TopicPartition) else partitions
         timestamps: dict[TopicPartition, int] = {}
-        for name in named:
-            if isinstance(name, TopicPartition):
-                timestamps[name] = timestamp_ms
+        for name in _names(partitions):
+            if not isinstance(name, str):
+                timestamps[partition_named(name)] = timestamp_ms
                 continue
             view = await self._cluster.topic(name, deadline=deadline)
             for number in range(view.partition_count):
                 timestamps[TopicPartition(name, number)] = timestamp_ms
         return await OffsetQuestions(self._cluster).ask(timestamps, deadline=deadline)
+
+
+def _names(partitions: Any) -> Iterable[Any]:
+    if isinstance(partitions, str | TopicPartition):
+        return [partitions]
+    if isinstance(partitions, Mapping):
+        raise InvalidRequest(
+            f"{partitions!r:.80} has a place for each partition; list_offsets takes one for all",
+            hint="Give the names, and the place as at='earliest', in a call for each place",
+        )
+    if isinstance(partitions, bytes) or not isinstance(partitions, Iterable):
+        raise InvalidRequest(
+            f"{partitions!r:.80} names no partitions",
+            hint="Give a topic, TopicPartition('orders', 0), or several",
+        )
+    return partitions
 
 
 def _timestamp(at: Place) -> int:

@@ -41,6 +41,21 @@ def check_said_once(
         )
 
 
+def partitions_of(start: Mapping[Any, Any], only: list[int] | None) -> list[int]:
+    """The partitions that a mapping of places means; refuses places that would be passed over."""
+    named = [partition_number(one) for one in start]
+    if only is None:
+        return named
+    for number in named:
+        if number not in only:
+            raise InvalidPartitions(
+                f"start has a place for partition {number}, which is not among those to read",
+                hint=f"To be read are {', '.join(map(str, only)) or 'none'}: name it there, or"
+                " leave its place out",
+            )
+    return only
+
+
 def check_ends(until: Start | None, places: Iterable[TopicPartition]) -> None:
     """Refuses ends of partitions that are not read: those that are would be read for ever."""
     if not isinstance(until, Mapping):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tidelog.channel import ChannelFactory
-from tidelog.consumer.assigning import check_ends, check_said_once, partition_number
+from tidelog.consumer.assigning import check_ends, check_said_once, partition_number, partitions_of
 from tidelog.consumer.fetched import Delivery
 from tidelog.consumer.fetcher import Fetcher
 from tidelog.consumer.fetching import Fetching, PartitionState
@@ -25,6 +25,7 @@ from tidelog.consumer.settings import ConsumerSettings
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.large_messages import expect_large_messages
 from tidelog.engine.offsets import Found, OffsetQuestions
+from tidelog.engine.partition_names import partition_named
 from tidelog.engine.places import (
     Place,
     Start,
@@ -192,8 +193,7 @@ class ConsumerEngine:
                 hint="Give start='earliest', 'latest', an offset, a datetime or a timedelta",
             )
         if isinstance(start, Mapping):
-            named = [partition_number(one) for one in start]
-            only = named if only is None else only
+            only = partitions_of(start, only)
         if only is None:
             only = await self._all_of(topic)
         places = {}
@@ -280,7 +280,7 @@ class ConsumerEngine:
         names: list[TopicPartition] = []
         for name in wanted:
             if isinstance(name, TopicPartition):
-                names.append(name)
+                names.append(partition_named(name))
             else:
                 names += [TopicPartition(name, number) for number in await self._all_of(name)]
         return names or list(self.fetching.states)
@@ -296,7 +296,13 @@ class ConsumerEngine:
     async def offsets_for_times(self, times: Mapping[TopicPartition, Time]) -> Found:
         """The first record at or after each time."""
         now_ms = _now_ms()
-        return await self._ask({name: timestamp_of(time, now_ms) for name, time in times.items()})
+        if not isinstance(times, Mapping):
+            raise InvalidRequest(
+                f"{times!r:.80} has no times", hint="Give {TopicPartition('orders', 0): time}"
+            )
+        return await self._ask(
+            {partition_named(name): timestamp_of(time, now_ms) for name, time in times.items()}
+        )
 
     async def lag(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """How far each position is from the end of its log."""
