@@ -9,7 +9,7 @@ import pytest
 
 from support.hang_guard import HANG_S
 from tidelog import Producer
-from tidelog.errors import InvalidRequest, InvalidTimestamp
+from tidelog.errors import InvalidRecord, InvalidRequest, InvalidTimestamp
 from tidelog_node.testing import InProcessCluster
 
 
@@ -31,7 +31,12 @@ def test_many_records_with_times_of_their_own(tidelog_cluster: InProcessCluster)
             producer.send_many("orders", [b"a"], timestamps=[1], timestamp=2)
         with pytest.raises(InvalidTimestamp, match="'noon' is no time"):
             producer.send_many("orders", [b"a", b"b"], timestamps=[1, "noon"])  # type: ignore[list-item]
-        sent = producer.send_many("orders", [b"a", b"b"], timestamps=[5, noon]).result()
+        with pytest.raises(InvalidRequest, match="takes a list of timestamps, not one int"):
+            producer.send_many("orders", [b"a", b"b"], timestamps=5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRecord, match="There are 2 values and 1 timestamp"):
+            producer.send_many("orders", [b"a", b"b"], timestamps=[5])
+        times = (time for time in (5, noon))
+        sent = producer.send_many("orders", [b"a", b"b"], timestamps=times).result()  # type: ignore[arg-type]
     assert [receipt.timestamp for receipt in sent] == [5, int(noon.timestamp()) * 1000]
     assert [record.timestamp for record in tidelog_cluster.records("orders")] == [
         receipt.timestamp for receipt in sent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -41,3 +42,35 @@ def refusal(method: str, *arguments: Any, **named: Any) -> str:
 )
 def test_offsets_are_listed_of_what_is_named(partitions: Any, words: str) -> None:
     assert words in refusal("list_offsets", partitions)
+
+
+LARGE: Final = 2**40
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "named", "words"),
+    [
+        ("create_partitions", ("t", "3"), {}, "total='3' of topic 't' is not possible. Give a w"),
+        ("create_partitions", ("t", LARGE), {}, f"total={LARGE} of topic 't' is not possible"),
+        ("create_partitions", (5, 3), {}, "5 is no name of a topic"),
+        ("create_topic", ("t",), {"partitions": LARGE}, f"partitions={LARGE} of topic 't' is"),
+        ("create_topic", ("t",), {"partitions": True}, "partitions=True of topic 't' is not"),
+        ("create_topic", ("t",), {"config": ["a"]}, "config=['a'] is no mapping of configs"),
+        ("create_topic", ("t",), {"config": []}, "config=[] is no mapping of configs"),
+        ("create_topic", ("t",), {"config": {5: 5}}, "config has the key 5, of type int"),
+        ("alter_config", ("t", "a=b"), {}, "config='a=b' is no mapping of configs"),
+        ("alter_config", ("t",), {"append": "a"}, "append='a' is no mapping of configs"),
+        ("alter_config", ("t",), {"delete": "retention.ms"}, "Give delete=['retention.ms']"),
+        ("alter_config", ("t",), {"delete": [5]}, "delete has the key 5"),
+        ("delete_records", ({"t": "latest"},), {}, "'t' names no partition"),
+        ("delete_records", ([FIRST],), {}, "does not say up to where records are to be deleted"),
+        ("delete_records", ({FIRST: 2**70},), {}, "can't be deleted before 118059"),
+        ("delete_records", ({FIRST: timedelta(1)},), {}, "can't be deleted before datetime.time"),
+        ("delete_records", ({FIRST: True},), {}, "Records of orders-0 can't be deleted before Tr"),
+        ("delete_records", ({TEXT: 1},), {}, "TopicPartition('orders', '0') names no partition"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(
+    method: str, arguments: tuple[Any, ...], named: dict[str, Any], words: str
+) -> None:
+    assert words in refusal(method, *arguments, **named)

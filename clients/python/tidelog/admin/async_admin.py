@@ -103,7 +103,9 @@ class AsyncAdmin(AsyncClosing):
 
         Without `partitions` and `replication_factor` the cluster's defaults hold.
         """
-        topic = NewTopic(name, partitions, replication_factor, config or {}, assignment)
+        topic = NewTopic(
+            name, partitions, replication_factor, {} if config is None else config, assignment
+        )
         created = (await self.create_topics([topic], validate_only=validate_only))[name]
         if isinstance(created, TopicAlreadyExists) and if_not_exists:
             return None
@@ -238,7 +240,12 @@ class AsyncAdmin(AsyncClosing):
         request = admin_pb2.AlterConfigsRequest(validate_only=validate_only)
         request.resources.add(
             resource=messages.resource(topic, None),
-            alterations=messages.alterations(config or {}, delete, append or {}, subtract or {}),
+            alterations=messages.alterations(
+                {} if config is None else config,
+                delete,
+                {} if append is None else append,
+                {} if subtract is None else subtract,
+            ),
         )
 
         async def ask(connection: Connection, timeout_s: float) -> admin_pb2.AlterConfigsResponse:

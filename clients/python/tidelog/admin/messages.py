@@ -7,7 +7,7 @@ answer becomes an exception of `tidelog.errors`, never a value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from tidelog.admin.descriptions import (
     Assignment,
@@ -20,6 +20,7 @@ from tidelog.admin.descriptions import (
     PartitionDescription,
     TopicDescription,
 )
+from tidelog.engine.partition_names import LARGEST_PARTITION
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidConfig, InvalidRequest
 from tidelog.model import TopicId
@@ -39,6 +40,35 @@ def config_text(key: str, value: ConfigValue) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise InvalidConfig(f"{key}={value!r} is no text, number or truth value")
+
+
+def configs(name: str, given: Any) -> list[tuple[str, ConfigValue]]:
+    """Keys and values of a mapping of configs; refuses what is none."""
+    if not isinstance(given, Mapping):
+        raise InvalidConfig(
+            f"{name}={given!r:.80} is no mapping of configs, but of type {type(given).__name__}",
+            hint="Give a dict, such as {'retention.ms': 86400000}",
+        )
+    return [(config_key(name, key), value) for key, value in given.items()]
+
+
+def config_key(name: str, key: Any) -> str:
+    """The name of a config; refuses what is no text."""
+    if not isinstance(key, str):
+        raise InvalidConfig(
+            f"{name} has the key {key!r:.80}, of type {type(key).__name__}",
+            hint="Keys are names of configs, such as 'retention.ms'",
+        )
+    return key
+
+
+def _check_count(what: str, number: Any, topic: str) -> None:
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not is_whole or not 1 <= number <= LARGEST_PARTITION:
+        raise InvalidRequest(
+            f"{what}={number!r:.80} of topic {topic!r} is not possible",
+            hint="Give a whole number from 1 on",
+        )
 
 
 def _assignment(assignment: Assignment | None) -> list[admin_pb2.ReplicaAssignment]:
@@ -73,11 +103,8 @@ def new_topic(topic: NewTopic) -> admin_pb2.NewTopic:
         ("partitions", topic.partitions),
         ("replication_factor", topic.replication_factor),
     ):
-        if number is not None and (not isinstance(number, int) or number < 1):
-            raise InvalidRequest(
-                f"{what}={number!r} of topic {topic.name!r} is not possible",
-                hint="Give a whole number from 1 on",
-            )
+        if number is not None:
+            _check_count(what, number, topic.name)
         if number is not None and topic.assignment is not None:
             raise InvalidRequest(
                 f"Topic {topic.name!r} is given {what} and an assignment",
@@ -88,7 +115,7 @@ def new_topic(topic: NewTopic) -> admin_pb2.NewTopic:
         partitions=topic.partitions or 0,
         replication_factor=topic.replication_factor or 0,
         assignment=_assignment(topic.assignment),
-        configs={key: config_text(key, value) for key, value in topic.config.items()},
+        configs={key: config_text(key, value) for key, value in configs("config", topic.config)},
     )
 
 
@@ -105,6 +132,8 @@ def created_topic(result: admin_pb2.TopicResult) -> CreatedTopic:
 
 def increase(name: str, total: int, assignment: Assignment | None) -> admin_pb2.PartitionIncrease:
     """More partitions for a topic."""
+    topic_names([name])
+    _check_count("total", total, name)
     return admin_pb2.PartitionIncrease(
         name=name, total_partitions=total, assignment=_assignment(assignment)
     )
@@ -173,15 +202,20 @@ def alterations(
     """Changes to configs; at least one."""
     changes = [
         admin_pb2.ConfigAlteration(key=key, operation=operation, value=config_text(key, value))
-        for operation, values in (
-            (admin_pb2.ALTER_SET, set_to),
-            (admin_pb2.ALTER_APPEND, append),
-            (admin_pb2.ALTER_SUBTRACT, subtract),
+        for name, operation, values in (
+            ("config", admin_pb2.ALTER_SET, set_to),
+            ("append", admin_pb2.ALTER_APPEND, append),
+            ("subtract", admin_pb2.ALTER_SUBTRACT, subtract),
         )
-        for key, value in values.items()
+        for key, value in configs(name, values)
     ]
+    if isinstance(delete, str | bytes) or not isinstance(delete, Iterable):
+        raise InvalidConfig(
+            f"delete={delete!r:.80} is no list of configs", hint=f"Give delete=[{delete!r:.80}]"
+        )
     changes += [
-        admin_pb2.ConfigAlteration(key=key, operation=admin_pb2.ALTER_DELETE) for key in delete
+        admin_pb2.ConfigAlteration(key=config_key("delete", key), operation=admin_pb2.ALTER_DELETE)
+        for key in delete
     ]
     if not changes:
         raise InvalidRequest("No config is to be changed", hint="Give set, delete, append, ...")

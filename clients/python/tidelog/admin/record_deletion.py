@@ -7,8 +7,11 @@ failed for a passing reason is repeated until the deadline.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tidelog.engine.cluster import Cluster
+from tidelog.engine.partition_names import partition_named
+from tidelog.engine.places import LARGEST
 from tidelog.engine.wire_errors import error_of
 from tidelog.errors import InvalidRequest, LeaderNotAvailable, TidelogError
 from tidelog.model import TopicPartition
@@ -17,13 +20,24 @@ from tidelog.wire.v1 import admin_pb2
 HIGH_WATERMARK = -1
 
 
-def before_offset(partition: TopicPartition, before: int | str) -> int:
-    """The offset below which records go; "latest" (also "end") is the high watermark."""
-    if before in ("latest", "end"):
-        return HIGH_WATERMARK
-    if isinstance(before, str) or before < 0:
+def offsets_before(before: Any) -> dict[TopicPartition, int]:
+    """The offset below which the records of each partition go."""
+    if not isinstance(before, Mapping):
         raise InvalidRequest(
-            f"Records of {partition} can't be deleted before {before!r}",
+            f"{before!r:.80} does not say up to where records are to be deleted",
+            hint="Give {TopicPartition('orders', 0): 42}; 'latest' instead of 42 deletes all",
+        )
+    return {partition_named(name): before_offset(name, at) for name, at in before.items()}
+
+
+def before_offset(partition: TopicPartition, before: Any) -> int:
+    """The offset below which records go; "latest" (also "end") is the high watermark."""
+    if isinstance(before, str) and before in {"latest", "end"}:
+        return HIGH_WATERMARK
+    is_offset = isinstance(before, int) and not isinstance(before, bool)
+    if not is_offset or not 0 <= before <= LARGEST:
+        raise InvalidRequest(
+            f"Records of {partition} can't be deleted before {before!r:.80}",
             hint="Give an offset, or 'latest' for all there are now",
         )
     return before
@@ -34,7 +48,7 @@ class RecordDeletion:
 
     def __init__(self, cluster: Cluster, before: Mapping[TopicPartition, int | str]) -> None:
         self._cluster = cluster
-        self._left = {partition: before_offset(partition, at) for partition, at in before.items()}
+        self._left = offsets_before(before)
         self.low_watermarks: dict[TopicPartition, int] = {}
 
     async def run(self, deadline: float) -> dict[TopicPartition, int]:

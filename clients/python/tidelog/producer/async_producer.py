@@ -159,6 +159,8 @@ class AsyncProducer(LoopSends[K, V]):
         several("values", values)
         if keys is not None:
             several("keys", keys)
+        if timestamps is not None:
+            several("timestamps", timestamps)
         route = await self._prepare(topic, partition)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         with telling_what_was_taken(many.deliveries):

@@ -68,16 +68,16 @@ class ManyRecords:
                     f"There are {counted(len(self._values), 'value')} and"
                     f" {counted(len(self._keys), 'key')}"
                 )
-        if timestamps is not None and len(timestamps) != len(self._values):
-            raise InvalidRecord(
-                f"There are {counted(len(self._values), 'value')} and"
-                f" {counted(len(timestamps), 'timestamp')}"
-            )
         if timestamps is not None and timestamp is not None:
             raise InvalidRequest("timestamp= and timestamps= are both given", hint="Give one")
         self._timestamps: list[int] | None = None
         if timestamps is not None:
             self._timestamps = [to_milliseconds(one) for one in timestamps]
+            if len(self._timestamps) != len(self._values):
+                raise InvalidRecord(
+                    f"There are {counted(len(self._values), 'value')} and"
+                    f" {counted(len(self._timestamps), 'timestamp')}"
+                )
         if timestamp is None:
             self._timestamp_ms: i64 = int(path._wall_clock() * 1000.0)
         else:

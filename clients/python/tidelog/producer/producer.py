@@ -143,6 +143,8 @@ class Producer(ThreadSends[K, V]):
         several("values", values)
         if keys is not None:
             several("keys", keys)
+        if timestamps is not None:
+            several("timestamps", timestamps)
         route = self._route(topic, partition)
         many = ManyRecords(self, route, values, keys, timestamp, timestamps, partition)
         with telling_what_was_taken(many.deliveries):
