@@ -49,7 +49,7 @@ def plan_batch(options: SourceOptions, logs: Logs, bounds: Bounds) -> list[Range
 def _keep_to_ends(start: Offsets, end: Offsets, logs: Logs, policy: DataLossPolicy) -> None:
     for one, log_end in logs.ends(list(end)).items():
         if end[one] > log_end:
-            policy.cut_away(one, end[one], log_end)
+            policy.cut_away(one, end[one], log_end, option="endingOffsets")
             end[one] = log_end
         elif start[one] > end[one]:
             raise InvalidConfig(f"{one} is to be read from {start[one]} to {end[one]}, backwards")

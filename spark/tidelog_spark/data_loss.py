@@ -46,11 +46,14 @@ class DataLossPolicy:
             "Keep records longer (retention.ms, retention.bytes) than a query may stand still",
         )
 
-    def cut_away(self, partition: TopicPartition, position: int, log_end: int) -> None:
-        """The log ends before where reading stands."""
+    def cut_away(
+        self, partition: TopicPartition, position: int, log_end: int, *, option: str = ""
+    ) -> None:
+        """The log ends before where reading stands, or before what an option names."""
+        why = f", which {option} names" if option else " where reading stands"
         self._report(
-            f"{partition} ends at offset {log_end}, before {position} where reading stands: the"
-            " end of its log was lost, or the offset never existed",
+            f"{partition} ends at offset {log_end}, before {position}{why}: the end of its log"
+            " was lost, or the offset never existed",
             "Look into the brokers' logs for an unclean start, or correct the offsets",
         )
 
@@ -100,5 +103,5 @@ def kept_to_logs(start: Offsets, logs: Logs, policy: DataLossPolicy) -> Offsets:
         if offset < starts[one]:
             policy.deleted_by_retention(one, offset, starts[one])
         elif offset > ends[one]:
-            policy.cut_away(one, offset, ends[one])
+            policy.cut_away(one, offset, ends[one], option="startingOffsets")
     return {one: min(max(offset, starts[one]), ends[one]) for one, offset in start.items()}

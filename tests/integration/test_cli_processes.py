@@ -216,6 +216,16 @@ def open_terminal() -> tuple[int, int]:
         pytest.skip(f"no terminal can be had here: {error}")
 
 
+def test_a_refusal_gives_no_advice_for_programs(tidelog_cluster: InProcessCluster) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    words = ("--create", "--topic", "orders", "--config", "max.message.bytes=100")
+    assert run("topics", *server, *words).returncode == 0
+    seen = run("console-producer", *server, "--topic", "orders", lines=b"x" * 200 + b"\n")
+    assert seen.returncode == 1
+    assert seen.stderr.startswith(b"tidelog console-producer: 1 record was not acknowledged")
+    assert b"on_delivery" not in seen.stderr
+
+
 def test_somebody_who_types_is_prompted_and_told(tidelog_cluster: InProcessCluster) -> None:
     server = ("--bootstrap-server", tidelog_cluster.address)
     command = [TIDELOG, "console-producer", *server, "--topic", "orders"]

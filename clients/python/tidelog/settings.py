@@ -31,6 +31,8 @@ _NOT_YET: Final = {
     "group_instance_id": "consumer groups",
     "transactional_id": "transactions",
 }
+#: What others call the address.
+_ADDRESSES: Final = frozenset({"bootstrap_servers", "bootstrap.servers", "bootstrap_server"})
 #: How an address is written.
 AN_ADDRESS: Final = 'Write "host:port", such as "localhost:9094"'
 
@@ -49,6 +51,8 @@ def read(kind: type[Settings], given: Mapping[str, object], client: str) -> Sett
 
 def _advice(name: str, fields: Iterable[str]) -> str:
     """What to do instead of a setting that is not there."""
+    if name in _ADDRESSES:
+        return 'The address is the first argument, such as Producer("localhost:9094")'
     if name in _NOT_YET:
         return f"This Tidelog has no {_NOT_YET[name]} yet: leave it out"
     return did_you_mean(name, fields) or f"It has {', '.join(sorted(fields))}"

@@ -111,6 +111,7 @@ def test_a_small_buffer_makes_small_batches() -> None:
     ("given", "words"),
     [
         ({"linger": 5}, "no setting 'linger'"),
+        ({"bootstrap_servers": "a:1"}, "The address is the first argument, such as Producer"),
         ({"transactional_id": "t"}, "no transactions yet"),
         ({"max_inflight": 5}, "Did you mean 'max_in_flight'"),
         ({"acks": "al"}, "Did you mean 'all'"),

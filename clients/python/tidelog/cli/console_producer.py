@@ -16,7 +16,7 @@ from tidelog.cli.flags import VerbParser, one_of, pair, whole_number
 from tidelog.cli.line_reader import LineReader, ParsedLine
 from tidelog.cli.property_files import read_properties
 from tidelog.cli.told_to_end import told_to_end
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidConfig, TidelogError
 
 if TYPE_CHECKING:
     from tidelog.producer.delivery import Delivery
@@ -103,12 +103,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.require(options, "--topic")
     reader = _line_reader(options)
 
+    from tidelog.producer.failures import ASK_EACH  # noqa: PLC0415 - as below
     from tidelog.producer.producer import Producer  # noqa: PLC0415 - grpc is slow to import
 
     where = _connection(options)
     where.reach()
-    with told_to_end(), Producer(where.bootstrap, **where.settings) as producer:
-        return _send_lines(producer, options, reader)
+    try:
+        with told_to_end(), Producer(where.bootstrap, **where.settings) as producer:
+            return _send_lines(producer, options, reader)
+    except TidelogError as failure:
+        if failure.hint == ASK_EACH:
+            failure.hint = ""
+        raise
 
 
 def _line_reader(options: argparse.Namespace) -> LineReader:

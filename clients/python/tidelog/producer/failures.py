@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: So many failed batches are remembered one by one; of more, only their number.
 REMEMBERED_MAX: Final = 10_000
 _NAMED_MAX: Final = 5
+#: What a program can do to learn more; nothing to somebody at a terminal.
+ASK_EACH: Final = "Ask each handle for its result(), or pass on_delivery, to learn of each record"
 
 
 class Failures:
@@ -59,5 +61,5 @@ class Failures:
             f"{counted(count, 'record')} {'was' if count == 1 else 'were'} not acknowledged:"
             f" {', '.join(named)}",
             cause=str(first),
-            hint="Ask each handle for its result(), or pass on_delivery, to learn of each record",
+            hint=ASK_EACH,
         )
