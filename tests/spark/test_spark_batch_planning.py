@@ -66,7 +66,7 @@ def test_offsets_that_are_gone_or_not_yet_there() -> None:
     early, late = '{"orders": {"0": 2, "1": 0}}', '{"orders": {"0": 20, "1": 99}}'
     with pytest.raises(DataLoss, match="orders-0 begins at offset 5: the records from 2"):
         plan(startingOffsets=early)
-    with pytest.raises(DataLoss, match="orders-1 ends at offset 10, before 99, which endingOffsets"):
+    with pytest.raises(DataLoss, match="orders-1 ends at offset 10, before 99, which endingOff"):
         plan(endingOffsets=late)
     with pytest.raises(DataLoss, match="orders-1 ends at offset 10, before 99, which startingOff"):
         plan(startingOffsets=late)

@@ -34,13 +34,13 @@ def before_offset(partition: TopicPartition, before: Any) -> int:
     """The offset below which records go; "latest" (also "end") is the high watermark."""
     if isinstance(before, str) and before in {"latest", "end"}:
         return HIGH_WATERMARK
-    is_offset = isinstance(before, int) and not isinstance(before, bool)
-    if not is_offset or not 0 <= before <= LARGEST:
+    is_whole = isinstance(before, int) and not isinstance(before, bool)
+    if not is_whole or not 0 <= before <= LARGEST:
         raise InvalidRequest(
             f"Records of {partition} can't be deleted before {before!r:.80}",
             hint="Give an offset, or 'latest' for all there are now",
         )
-    return before
+    return int(before)
 
 
 class RecordDeletion:

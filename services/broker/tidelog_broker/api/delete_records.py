@@ -34,7 +34,7 @@ def _wanted_start(partition: Partition, before_offset: int) -> int:
         raise OffsetOutOfRange(
             f"Records of {partition.core.name} can't be deleted up to {before_offset}: its high"
             f" watermark is {high_watermark}",
-            hint="Give an offset up to the high watermark, or -1 for it",
+            hint="Give an offset up to the high watermark, or 'latest' (-1 on the wire) for all",
         )
     if partition.log.fault is not None:
         raise StorageError(
