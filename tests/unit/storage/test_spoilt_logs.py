@@ -94,6 +94,23 @@ def test_writes_go_on_and_what_lies_behind_the_damage_is_read(
     directory.close()
 
 
+def test_all_of_it_can_be_deleted(tmp_path: Path) -> None:
+    """The log is recovered midway: what is dropped are the files that it knows from then on."""
+    directory, log = spoilt_log(tmp_path)
+    log.high_watermark = COUNT
+    log.advance_log_start(COUNT, now_ms=NOW_MS)
+    assert (log.log_start, log.size_bytes, log.body().size_bytes) == (COUNT, 0, 0)
+    assert [segment.base_offset for segment in log.body().segments] == [COUNT]
+    assert append(log, b"new") == COUNT
+    commit(directory, log)
+    directory.close()
+
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory, ROOMY)
+    assert [header.base_offset for header in read_all(log)] == [COUNT]
+    directory.close()
+
+
 def test_retention_takes_nothing_whose_age_is_not_known_and_goes_on_elsewhere(
     tmp_path: Path,
 ) -> None:

@@ -412,6 +412,7 @@ class Log(LogState):
         body = self.body(now_ms)
         if body.active is not None and body.active.base_offset < offset == self.log_end:
             self.roll()
+            body = self.body()  # another one where the log had to be recovered for that
         due_ms = now_ms + self.config.file_delete_delay_ms
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
