@@ -29,8 +29,8 @@ from tidelog_broker.storage import (
     LogConfig,
     StorageConfig,
 )
+from tidelog_runtime.adapters.kernel_syncs import open_syncs
 from tidelog_runtime.adapters.local_disk import LocalDisk
-from tidelog_runtime.adapters.sync_threads import SyncThreads
 
 _TOPIC = TopicId(b"bench log topic!")
 _MEBIBYTE = 1 << 20
@@ -150,17 +150,16 @@ def _read_rate() -> float:
 def _commit_rows(load: _Load, repeat: int) -> list[Row]:
     """Bytes a second that are durable, by group commit and by the barest loop that could be.
 
-    The loop writes as many bytes a sync as the group commit had in its rounds, to as many files
-    and with as many threads to sync them. For many partitions a second loop puts the same bytes
-    into one file: what a journal of all data would cost.
+    The loop appends the same batches, as many bytes a sync as the group commit had in its rounds,
+    to as many files and with as many threads to sync them. A second loop puts the same bytes into
+    one file by one write: what a journal of all data would cost, were all of it there at once.
     """
     ours, bare, single, cached = [], [], [], []
     for _ in range(repeat):
         rate, bytes_a_sync = asyncio.run(_group_commit_rate(load))
         ours.append(rate)
-        bare.append(_bare_rate(bytes_a_sync, load.partitions))
-        if load.partitions > 1:
-            single.append(_bare_rate(bytes_a_sync, 1))
+        bare.append(_bare_rate(bytes_a_sync, load.partitions, load.size))
+        single.append(_bare_rate(bytes_a_sync, 1, int(bytes_a_sync)))
         cached.append(_cached_rate(load))
     smaller = [min(pair) for pair in zip(bare, cached, strict=True)]
     commit = row(f"flush.policy=commit, {load}", "MB/s", ours)
@@ -169,8 +168,8 @@ def _commit_rows(load: _Load, repeat: int) -> list[Row]:
         row(f"append + fdatasync loop, {load}", "MB/s", bare),
         row(f"flush.policy=os, {load}", "MB/s", cached),
     ]
-    if single:
-        rows.append(row(f"append + fdatasync loop into one file, {load}", "MB/s", single))
+    if load.partitions > 1 or load.in_flight > 2:
+        rows.append(row(f"one write of all + fdatasync loop into one file, {load}", "MB/s", single))
     return rows
 
 
@@ -208,7 +207,7 @@ async def _group_commit_rate(load: _Load) -> tuple[float, float]:
     """(MB/s, bytes a round)."""
     with (
         _directory(FlushPolicy.COMMIT) as directory,
-        closing(SyncThreads(SYNC_THREADS)) as threads,
+        closing(open_syncs(SYNC_THREADS)) as threads,
     ):
         producers = _Producers(directory, load)
         commit = GroupCommit(
@@ -252,9 +251,10 @@ def _fault(log: Log, error: OSError) -> None:
     raise RuntimeError(f"{log}: {error}")
 
 
-def _bare_rate(bytes_a_sync: float, files: int) -> float:
+def _bare_rate(bytes_a_sync: float, files: int, bytes_a_write: int) -> float:
     root = tempfile.mkdtemp(prefix="tidelog-bench-", dir=os.environ.get("TIDELOG_BENCH_DIR"))
-    content = os.urandom(max(int(bytes_a_sync / files), 1))
+    content = os.urandom(bytes_a_write)
+    writes = max(round(bytes_a_sync / files / bytes_a_write), 1)
     flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
     descriptors = [os.open(f"{root}/{number}", flags) for number in range(files)]
     threads = min(SYNC_THREADS, files)
@@ -263,7 +263,8 @@ def _bare_rate(bytes_a_sync: float, files: int) -> float:
         begin = time.perf_counter()
         while time.perf_counter() - begin < _COMMIT_SECONDS:
             for descriptor in descriptors:
-                written += os.write(descriptor, content)
+                for _ in range(writes):
+                    written += os.write(descriptor, content)
             if files == 1:
                 os.fdatasync(descriptors[0])
             else:

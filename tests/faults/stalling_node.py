@@ -11,27 +11,31 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
+from harness.disks import FaultyDisk, FaultyFile
 from tidelog_node import foreground
 from tidelog_node.up import main
 from tidelog_runtime.adapters.local_disk import LocalDisk
-from tidelog_runtime.adapters.local_file import LocalFile
+from tidelog_runtime.disk import File
 
 STALL: Final = "stall"
 
 
-class StallingDisk(LocalDisk):
+class StallingDisk(FaultyDisk):
     """The local disk, until it stalls."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        stall, sync = Path(root).parent / STALL, LocalFile.sync
+        self._stall = Path(root).parent / STALL
 
-        def sync_unless_stalled(file: LocalFile) -> None:
-            if stall.exists():
-                threading.Event().wait()
-            sync(file)
+    def open(self, path: str, *, create: bool = False) -> File:  # type: ignore[override] # wrapped
+        """Open a file; not only the logs stall."""
+        return FaultyFile(LocalDisk.open(self, path, create=create), path, self)
 
-        mock.patch.object(LocalFile, "sync", sync_unless_stalled).start()
+    def before_sync(self, path: str) -> None:
+        """Never comes back once it is told to stall."""
+        if self._stall.exists():
+            threading.Event().wait()
+        super().before_sync(path)
 
 
 if __name__ == "__main__":

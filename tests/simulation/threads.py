@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tidelog_runtime.threads import BlockingCall, Outcome, Threads, attempt
+from tidelog_runtime.threads import BlockingCall, Outcome, Tell, Threads, attempt
 
 
 class SimulatedThreads(Threads):
     """Each call happens at a seeded moment, and is heard of at a later one."""
 
-    def _begin(self, calls: Sequence[BlockingCall]) -> asyncio.Future[Outcome]:
-        return asyncio.ensure_future(_make_all(calls))
+    def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
+        def end(made: asyncio.Task[Outcome]) -> None:
+            tell(made.exception() or made.result())
+
+        asyncio.ensure_future(_make_all(calls)).add_done_callback(end)
+
+    def close(self) -> None:
+        """There is nothing to give back."""
 
 
 async def _make_all(calls: Sequence[BlockingCall]) -> Outcome:

@@ -222,7 +222,7 @@ class _Work:
         self._journal_place: int | None = None
         if journal_sync is not None:
             self._journal_place = 0
-            self.syncs.append(journal_sync.run)
+            self.syncs.append(journal_sync.call)
         disk = directory.volume.disk
         folders: dict[str, int] = {}
         for _, ticket in tickets:

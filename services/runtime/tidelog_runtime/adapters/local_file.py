@@ -19,14 +19,30 @@ from tidelog_runtime.disk import Buffer
 _PARTS_MAX: Final = 1024
 
 
+class DescriptorSync:
+    """The sync of one open file: a call like any other, which the kernel can also make itself."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        #: -1 once the file is closed.
+        self.descriptor = descriptor
+
+    def __call__(self) -> None:
+        """Sync here and now."""
+        os.fdatasync(self.descriptor)
+
+
 class LocalFile:
     """One open file. `size` is kept here, so that an append needs a single system call."""
 
-    __slots__ = ("_descriptor", "size")
+    __slots__ = ("_descriptor", "size", "sync")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
+        #: Makes what was written so far durable when it is called.
+        self.sync = DescriptorSync(descriptor)
 
     def append(self, parts: Sequence[Buffer]) -> int:
         """Write all parts at the end, or nothing."""
@@ -83,10 +99,6 @@ class LocalFile:
         os.ftruncate(self._descriptor, size)
         self.size = size
 
-    def sync(self) -> None:
-        """Make what was written so far durable."""
-        os.fdatasync(self._descriptor)
-
     def forget_cache(self, position: int) -> None:
         """Have the kernel drop the clean pages from there on."""
         os.posix_fadvise(self._descriptor, position, 0, os.POSIX_FADV_DONTNEED)
@@ -95,7 +107,7 @@ class LocalFile:
         """Give the descriptor back."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._descriptor = -1
+            self._descriptor = self.sync.descriptor = -1
 
 
 def _after(parts: Sequence[Buffer], skipped: int) -> list[Buffer]:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from queue import SimpleQueue
 
-from tidelog_runtime.threads import BlockingCall, Outcome, Threads, attempt
+from tidelog_runtime.threads import BlockingCall, Tell, Threads, attempt
 
 
 class SyncThreads(Threads):
@@ -31,19 +31,18 @@ class SyncThreads(Threads):
         #: A token for each thread that waits: taken with each hand-over, given back by the thread.
         self._idle: deque[None] = deque()
 
-    def _begin(self, calls: Sequence[BlockingCall]) -> asyncio.Future[Outcome]:
+    def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
         """A round for the threads."""
         loop = asyncio.get_running_loop()
         if not calls:
-            nothing: asyncio.Future[Outcome] = loop.create_future()
-            nothing.set_result([])
-            return nothing
+            loop.call_soon(tell, [])
+            return
         if self._closed:
             raise RuntimeError("the threads have ended")
         if not self._threads:
             self._begin_thread()  # without a single one nothing is handed over
             self._idle.append(None)
-        now = _Round(calls, loop)
+        now = _Round(calls, tell, loop)
         for _ in range(min(len(calls), self._limit)):
             self._rounds.put(now)
             if self._idle:
@@ -51,7 +50,6 @@ class SyncThreads(Threads):
             elif len(self._threads) < self._limit:
                 with contextlib.suppress(RuntimeError):  # no more can be had: those there do it all
                     self._begin_thread()
-        return now.outcome
 
     def _begin_thread(self) -> None:
         name = f"tidelog-sync-{len(self._threads)}"
@@ -77,9 +75,11 @@ class SyncThreads(Threads):
 class _Round:
     """Calls that were handed over together."""
 
-    def __init__(self, calls: Sequence[BlockingCall], loop: asyncio.AbstractEventLoop) -> None:
-        self.outcome: asyncio.Future[Outcome] = loop.create_future()
+    def __init__(
+        self, calls: Sequence[BlockingCall], tell: Tell, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._calls = calls
+        self._tell = tell
         self._loop = loop
         self._errors: list[OSError | None] = [None] * len(calls)
         self._fault: BaseException | None = None
@@ -95,11 +95,6 @@ class _Round:
             except BaseException as fault:  # noqa: BLE001 - whoever waits is told
                 self._fault = fault
             if next(self._ended) == count:
+                made = self._errors if self._fault is None else self._fault
                 with contextlib.suppress(RuntimeError):  # the loop is gone, nobody waits
-                    self._loop.call_soon_threadsafe(self._tell)
-
-    def _tell(self) -> None:
-        if self._fault is not None:
-            self.outcome.set_exception(self._fault)
-        else:
-            self.outcome.set_result(self._errors)
+                    self._loop.call_soon_threadsafe(self._tell, made)

@@ -1,0 +1,106 @@
+"""Syncs that the kernel makes by itself, so that no thread is woken for them.
+
+To wake a thread, have it get the interpreter's lock and wake the event loop again costs a round
+60 us, half of what the sync takes on a quick disk (docs/performance.md). Rounds of files go to the
+kernel's queue; whatever else blocks, and what the queue won't take, goes to threads as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from tidelog_runtime.adapters.kernel_queue import KernelQueue
+from tidelog_runtime.adapters.local_file import DescriptorSync
+from tidelog_runtime.adapters.sync_threads import SyncThreads
+from tidelog_runtime.threads import BlockingCall, Outcome, Tell, Threads
+
+
+def open_syncs(at_once: int) -> Threads:
+    """The quickest way to sync that this system has, so many files at a time; `close` it."""
+    queue = KernelQueue.open(at_once)
+    return SyncThreads(at_once) if queue is None else KernelSyncs(queue, at_once)
+
+
+class KernelSyncs(SyncThreads):
+    """Rounds on the kernel's queue, with threads beside it; used on one event loop.
+
+    A round with more files than the queue holds is one for threads: the kernel would begin all
+    syncs at once, each with a thread of its own, and be no quicker.
+    """
+
+    def __init__(self, queue: KernelQueue, threads_max: int) -> None:
+        super().__init__(threads_max)
+        self._queue = queue
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begun = 0
+        #: For each sync under way its round and its place there.
+        self._rounds_by_number: dict[int, tuple[_Round, int]] = {}
+
+    def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
+        descriptors = [call.descriptor for call in calls if isinstance(call, DescriptorSync)]
+        if self._closed or len(descriptors) < len(calls):
+            super()._begin(calls, tell)
+            return
+        self._watch()
+        taken = self._queue.submit(self._begun, descriptors)
+        if taken == 0:
+            super()._begin(calls, tell)
+            return
+        now = _Round(taken, tell)
+        for place in range(taken):
+            self._rounds_by_number[self._begun + place] = now, place
+        self._begun += taken
+        if taken < len(calls):
+            now.wait_for_rest()
+            super()._begin(calls[taken:], now.take_rest)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            loop.add_reader(self._queue.descriptor, self._take_ended)
+
+    def _take_ended(self) -> None:
+        for number, error in self._queue.ended():
+            now, place = self._rounds_by_number.pop(number)
+            now.take(place, error)
+
+    def close(self) -> None:
+        """Return when all that was begun is done; what nobody was told of yet is told."""
+        if self._closed:
+            return
+        super().close()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._queue.descriptor)
+        self._queue.close()
+
+
+class _Round:
+    """Calls that were handed over together, by what has ended of them."""
+
+    def __init__(self, taken: int, tell: Tell) -> None:
+        self._tell = tell
+        self._errors: list[OSError | None] = [None] * taken
+        self._rest: Outcome | BaseException = []
+        self._left = taken
+
+    def take(self, place: int, error: OSError | None) -> None:
+        """One that the kernel took has ended."""
+        self._errors[place] = error
+        self._end_one()
+
+    def wait_for_rest(self) -> None:
+        """The kernel took not all of them, threads make the others."""
+        self._left += 1
+
+    def take_rest(self, rest: Outcome | BaseException) -> None:
+        """The threads have made theirs."""
+        self._rest = rest
+        self._end_one()
+
+    def _end_one(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            rest = self._rest
+            self._tell(rest if isinstance(rest, BaseException) else self._errors + rest)
