@@ -68,4 +68,4 @@ dist: setup ## Build wheel and sdist into dist/
 
 clean: ## Remove what the other targets made, .venv too; data directories stay
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find clients services tests tools \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +
+	find clients services spark tests tools \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +

@@ -211,6 +211,15 @@ def ensure_quick_spark(stamp: dict[str, str]) -> None:
     write_stamp(stamp)
 
 
+def ensure_byte_code() -> None:
+    """Where Python is told to keep none, each process of ours would compile all of it anew."""
+    if not sys.dont_write_bytecode:
+        return
+    folders = [str(ROOT / name) for name in ("clients", "services", "spark")]
+    # What can't be written is compiled in each process, which is slower and nothing else.
+    subprocess.run([VENV_PYTHON, "-m", "compileall", "-qq", *folders], check=False)
+
+
 def prepare(extra: str) -> None:
     """Everything `make` needs before it runs something from .venv."""
     ensure_venv(extra)
@@ -220,6 +229,7 @@ def prepare(extra: str) -> None:
         ensure_java()
         ensure_quick_spark(stamp)
     ensure_compiled(stamp, may_compile=stamp["extra"] == "dev")
+    ensure_byte_code()
 
 
 def main() -> int:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from tidelog.consumer.consumer import Consumer
 
 Client = TypeVar("Client")
 
@@ -56,6 +59,15 @@ def borrowed(kind: Callable[..., Client], bootstrap: str, **settings: object) ->
         raise
     with _lock:
         idle.append(client)
+
+
+def borrowed_consumer(
+    bootstrap: str, **settings: object
+) -> AbstractContextManager[Consumer[bytes, bytes]]:
+    """A consumer for one task; its class is imported here, since most of planning needs none."""
+    from tidelog.consumer.consumer import Consumer  # noqa: PLC0415
+
+    return borrowed(Consumer, bootstrap, **settings)
 
 
 def close_clients() -> None:

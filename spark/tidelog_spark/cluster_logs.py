@@ -11,11 +11,10 @@ from typing import Final
 
 from tidelog.admin.admin import Admin
 from tidelog.admin.descriptions import TopicDescription
-from tidelog.consumer.consumer import Consumer
 from tidelog.engine.places import Place
 from tidelog.errors import UnknownTopic
 from tidelog.model import TopicPartition
-from tidelog_spark.clients import borrowed, client_for
+from tidelog_spark.clients import borrowed_consumer, client_for
 from tidelog_spark.offsets import Offsets
 from tidelog_spark.topics import TopicSeen
 
@@ -78,7 +77,7 @@ class ClusterLogs:
         """The first offset that is as late as a time in milliseconds; None where none is."""
         if not times:
             return {}
-        with borrowed(Consumer, self._bootstrap, **self._settings) as consumer:
+        with borrowed_consumer(self._bootstrap, **self._settings) as consumer:
             found = consumer.offsets_for_times(times)
         return {one: None if place is None else place.offset for one, place in found.items()}
 
@@ -87,7 +86,7 @@ class ClusterLogs:
     ) -> dict[TopicPartition, float]:
         """What a record weighs where each of these filled ranges begins, as it is stored."""
         weights: dict[TopicPartition, float] = {}
-        with borrowed(Consumer, self._bootstrap, **self._settings, **SAMPLE_SETTINGS) as consumer:
+        with borrowed_consumer(self._bootstrap, **self._settings, **SAMPLE_SETTINGS) as consumer:
             for one, (start, end) in ranges.items():
                 consumer.assign({one: start}, until=end)
                 for batch in consumer.batches(timeout=SAMPLE_TIMEOUT_S):

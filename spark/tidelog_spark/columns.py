@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tidelog.consumer.batch import FetchedBatch
 from tidelog.errors import InvalidRequest, SerializationFailed
 from tidelog.model import TopicPartition
 from tidelog.nearest import did_you_mean
 from tidelog.records.plain_arrays import of_bytes, of_numbers
 from tidelog_spark.options import RowOptions
+
+if TYPE_CHECKING:
+    from tidelog.consumer.batch import FetchedBatch
+
+    Batch = FetchedBatch[bytes, bytes]
 
 _HEADERS: Final = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -51,8 +55,6 @@ TYPES: Final[dict[str, tuple[DataType, ...]]] = {
 #: Columns under the names that the client has for them.
 _CLIENTS_NAMES: Final = {"timestamptype": "timestamp_type"}
 _CONSTANT: Final = ("topic", "partition")
-
-Batch = FetchedBatch[bytes, bytes]
 
 
 class _Place:

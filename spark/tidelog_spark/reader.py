@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.consumer.batch import FetchedBatch
-from tidelog.consumer.consumer import Consumer
 from tidelog.errors import OffsetOutOfRange, RequestTimedOut, UnknownTopicId
 from tidelog_spark.batch_planning import plan_batch
-from tidelog_spark.clients import borrowed
+from tidelog_spark.clients import borrowed_consumer
 from tidelog_spark.cluster_logs import ClusterLogs
 from tidelog_spark.columns import RowShape
 from tidelog_spark.data_loss import DataLossPolicy
@@ -26,6 +24,9 @@ from tidelog_spark.filters import Bounds
 from tidelog_spark.options import SourceOptions, batch_options
 from tidelog_spark.tasks import RangePartition
 from tidelog_spark.worker_heap import spare_imports
+
+if TYPE_CHECKING:
+    from tidelog_spark.columns import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,6 @@ READ_SETTINGS: Final[dict[str, object]] = {
     "max_partition_fetch_bytes": 4 << 20,
     "prefetch_bytes": 16 << 20,
 }
-
-Batch = FetchedBatch[bytes, bytes]
 
 
 class RangeReader:
@@ -86,7 +85,7 @@ class RangeReader:
     def _fetched_once(self, task: RangePartition, position: int) -> Iterator[Batch]:
         options = self._options
         settings = READ_SETTINGS | dict(options.consumer_settings)
-        with borrowed(Consumer, options.bootstrap, **settings) as consumer:
+        with borrowed_consumer(options.bootstrap, **settings) as consumer:
             until = "end" if task.end is None else task.end
             consumer.assign({task.partition: position}, until=until)
             yield from consumer.batches(timeout=options.read_timeout_ms / 1000)

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,19 @@ def test_a_compiled_twin_older_than_its_source_does_not_stay(
     twin.write_bytes(b"")
     setup.ensure_compiled({"compiled": "of an older source"}, may_compile=False)
     assert not twin.exists()
+
+
+@pytest.mark.parametrize("keeps_none", [True, False])
+def test_byte_code_is_made_where_python_keeps_none(
+    keeps_none: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(setup, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", keeps_none)
+    module = tmp_path / "clients" / "one.py"
+    module.parent.mkdir()
+    module.write_text("ONE = 1\n")
+    setup.ensure_byte_code()
+    assert Path(importlib.util.cache_from_source(str(module))).exists() == keeps_none
 
 
 def test_without_root_it_says_what_root_would_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from unittest import mock
 
@@ -35,6 +37,18 @@ def test_the_same_client_for_the_same_cluster_and_settings() -> None:
     assert client_for(Counted, "a:1", client_id="x") is one
     assert client_for(Counted, "a:1", client_id="y") is not one
     assert client_for(Counted, "b:1", client_id="x") is not one
+
+
+def test_planning_imports_no_consumer() -> None:
+    # Spark starts a process for each stream, whose imports the first micro-batch waits for.
+    program = (
+        "import sys; import tidelog_spark.stream;"
+        "print([name for name in sys.modules if name.startswith('tidelog.consumer.')])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "['tidelog.consumer.settings']"
 
 
 def test_another_process_has_another_client() -> None:
