@@ -181,6 +181,10 @@ class SimulatedDisk:
         """Let the next `times` operations of this name on such a path fail."""
         self._faults.append(_Fault(operation, number, path_part, times))
 
+    def heal(self) -> None:
+        """What was to fail from now on does not."""
+        self._faults.clear()
+
     def set_capacity(self, capacity_bytes: int) -> None:
         """Somebody else fills or empties the volume."""
         self._volume.capacity_bytes = capacity_bytes

@@ -16,12 +16,14 @@ from unittest import mock
 from tidelog.model import PartitionId
 from tidelog_broker.partition.partition import Partition
 from tidelog_broker.partition.waiting import CommitQueue
+from tidelog_broker.storage import group_commit
 from tidelog_broker.storage.data_directory import DataDirectory
+from tidelog_broker.storage.group_commit import GroupCommit
 from tidelog_broker.storage.journal import STARTS
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import LogState
 from tidelog_broker.storage.log_sync import SyncTicket
-from tidelog_broker.storage.open_files import OpenFile
+from tidelog_broker.storage.open_files import NO_DESCRIPTOR, OpenFile
 from tidelog_broker.storage.producer_state import FRESH, Producer, ProducerStates
 from tidelog_broker.storage.recovery import BatchReader, Recovery
 from tidelog_broker.storage.segment import Segment
@@ -177,6 +179,22 @@ def _producers_expire_by_the_wall_clock() -> contextlib.AbstractContextManager[A
     return mock.patch.object(DataDirectory, "run_retention", run_retention)
 
 
+def _untried_sync_counts() -> contextlib.AbstractContextManager[Any]:
+    """What could not be opened passes for synced."""
+    original = GroupCommit._finish
+
+    def finish(commit: GroupCommit, log: Log, ticket: SyncTicket, error: OSError | None) -> None:
+        was_tried = error is None or error.errno not in NO_DESCRIPTOR
+        original(commit, log, ticket, error if was_tried else None)
+
+    return mock.patch.object(GroupCommit, "_finish", finish)
+
+
+def _no_descriptor_is_a_fault() -> contextlib.AbstractContextManager[Any]:
+    """A log whose sync can't begin takes no more writes."""
+    return mock.patch.object(group_commit, "NO_DESCRIPTOR", frozenset())
+
+
 CRASHES = ("kill", "power", "slow_disk")
 
 MUTANTS = (
@@ -194,5 +212,7 @@ MUTANTS = (
     Mutant("rolled segments not synced", _rolled_segments_not_synced, CRASHES),
     Mutant("log start not journalled", _log_start_not_journalled, CRASHES),
     Mutant("page cache trusted", _recovery_trusts_the_page_cache, ("failed_sync", "power")),
+    Mutant("untried sync counts", _untried_sync_counts, ("no_descriptors", "power")),
+    Mutant("no descriptor is a fault", _no_descriptor_is_a_fault, ("no_descriptors",)),
     Mutant("producers age by the clock", _producers_expire_by_the_wall_clock, ("clock",)),
 )

@@ -7,6 +7,8 @@ no power cut under `flush.policy=os`.
 from __future__ import annotations
 
 import asyncio
+import errno
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -17,6 +19,22 @@ from simulation.world import World
 
 #: What a full disk still takes: the odd small file, never a segment.
 LAST_BYTES = 3000
+#: What a disk may fail at once, beside a sync.
+WRITES = (
+    ("append", ".log"),
+    ("append", ".log"),
+    ("append", "journal"),
+    ("append", ".tmp"),
+    ("open", ".log"),
+    ("open", ".tmp"),
+    ("truncate", ".log"),
+    ("rename", ""),
+    ("sync_directory", ""),
+)
+#: What a process that has no descriptor left can't do.
+NEEDS_DESCRIPTOR = ("open", "list_directory", "sync_directory", "sync_volume")
+#: Or where others leave it one now and then, but none when it is about to sync.
+SYNCS_WITHOUT = ("sync_directory", "sync_volume")
 SLOW_DISK_S = (0.005, 1.5)
 #: Each is longer than a silent producer is remembered; all together stay below retention.ms.
 CLOCK_JUMPS_S = (-30 * 3600.0, -5.0, 5.0, 30 * 3600.0)
@@ -51,6 +69,8 @@ class Nemesis:
             "slow_disk": self._slow_disk,
             "full_disk": self._full_disk,
             "failed_sync": self._failed_sync,
+            "failed_write": self._failed_write,
+            "no_descriptors": self._no_descriptors,
             "clock": self._clock,
         }
 
@@ -141,11 +161,13 @@ class Nemesis:
         quick = loop.schedule
         loop.schedule = replace(quick, executor_delay_s=SLOW_DISK_S)
         await asyncio.sleep(self._random.uniform(1.0, 4.0))
-        others = [one for one in self._plan.faults if one in ("kill", "power")]
-        if others and self._random.random() < 0.7:
-            # What is under way to a slow disk is what a crash can take.
-            await self.faults[self._random.choice(others)]()
+        await self._crash_perhaps()  # what is under way to a slow disk is what that can take
         loop.schedule = quick
+
+    async def _crash_perhaps(self) -> None:
+        crashes = [one for one in self._plan.faults if one in ("kill", "power")]
+        if crashes and self._random.random() < 0.7:
+            await self.faults[self._random.choice(crashes)]()
 
     async def _full_disk(self) -> None:
         disk = self._cluster.disk
@@ -160,10 +182,26 @@ class Nemesis:
             await asyncio.sleep(1.0)
         self._cluster.disk.set_capacity(whole)
 
+    async def _no_descriptors(self) -> None:
+        disk = self._cluster.disk
+        self.disk_failed = True
+        for operation in self._random.choice((NEEDS_DESCRIPTOR, SYNCS_WITHOUT)):
+            disk.fail(operation, errno.EMFILE, times=sys.maxsize)
+        await asyncio.sleep(self._random.uniform(0.2, 4.0))
+        await self._crash_perhaps()
+        disk.heal()
+
     async def _failed_sync(self) -> None:
-        self.disk_failed = self._needs_restart = True
         path_part = self._random.choice((".log", ".log", "journal", "store.log"))
-        self._cluster.disk.fail("sync", path_part=path_part)
+        await self._fail_once("sync", path_part)
+
+    async def _failed_write(self) -> None:
+        operation, path_part = self._random.choice(WRITES)
+        await self._fail_once(operation, path_part)
+
+    async def _fail_once(self, operation: str, path_part: str) -> None:
+        self.disk_failed = self._needs_restart = True
+        self._cluster.disk.fail(operation, path_part=path_part)
         self._note_loss()
         await asyncio.sleep(self._random.uniform(0.2, 3.0))
         if self._cluster.is_running:

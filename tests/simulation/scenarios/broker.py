@@ -33,6 +33,8 @@ ALL_FAULTS = (
     "slow_disk",
     "full_disk",
     "failed_sync",
+    "failed_write",
+    "no_descriptors",
     "clock",
 )
 #: Peace is made, and within so long everything has to be well again.
@@ -129,7 +131,7 @@ class BrokerRun:
             wrong += [f"{promise}: {text}" for text in broken[:4]]
         wrong += [f"a handler raised: {text}" for text in self.world.network.handler_errors]
         wrong += [line for line in errors.lines if "unexpected failure" in line]
-        if "failed_sync" not in self.plan.faults:
+        if not {"failed_sync", "failed_write"} & set(self.plan.faults):
             wrong += [f"the node failed: {text}" for text in self.cluster.failures]
         if not self.nemesis.disk_failed:
             wrong += [f"the node did not start: {text}" for text in self.cluster.failed_starts]

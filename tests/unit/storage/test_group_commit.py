@@ -8,6 +8,7 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 
+import pytest
 from storage_kit.directories import TOPIC_ID, append, open_directory, open_log
 
 from simulation.disk import SimulatedDisk
@@ -237,3 +238,94 @@ def test_a_checkpoint_waits_for_its_next_turn_where_no_file_can_be_opened() -> N
 
     run(scenario)
     assert broker.disk.exists("watermarks")
+
+
+def test_after_the_journal_failed_not_even_what_was_appended_meanwhile_is_acknowledged() -> None:
+    async def scenario() -> None:
+        broker = Broker()
+        first, second, _ = broker.logs
+        async with broker.running():
+            broker.disk.fail("sync", errno.EIO, path_part="journal")
+            broker.gate.clear()
+            broker.append(first)
+            await broker.waiting.wait()
+            broker.append(second)
+            broker.gate.set()
+            await broker.until(lambda: len(broker.faults) == 2)
+            assert broker.faults == [first, second]
+            assert broker.durable == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_without_a_descriptor_for_a_folder_its_logs_wait(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        broker = Broker()
+        waiting, other, _ = broker.logs
+        folder = f"{TOPIC_ID.hex()}/0"
+        async with broker.running():
+            broker.disk.fail("sync_directory", number, path_part=folder, times=2)
+            broker.append(waiting)
+            broker.append(other)
+            await broker.until(lambda: bool(broker.durable))
+            assert broker.durable == [(other, 1)]
+            broker.append(waiting)
+            await broker.until(lambda: len(broker.durable) == 2)
+            assert broker.durable == [(other, 1), (waiting, 2)]
+            assert broker.faults == []
+            after = open_directory(broker.disk.possible_state(Random(4)))
+            assert open_log(after, partition_id=waiting.partition_id).log_end == 2
+
+    run(scenario)
+    assert sum("waits for its sync" in line for line in caplog.messages) == 1
+
+
+def test_without_a_descriptor_for_the_volume_everything_waits() -> None:
+    async def scenario() -> None:
+        broker = Broker(whole_volume=True, logs=20)
+        async with broker.running():
+            broker.disk.fail("sync_volume", errno.EMFILE)
+            for log in broker.logs:
+                broker.append(log)
+            await broker.until(lambda: bool(broker.durable))
+            assert broker.durable == [(log, 1) for log in broker.logs]
+            assert broker.disk.operations["sync_volume"] == 1
+
+    run(scenario)
+
+
+def test_without_a_descriptor_for_the_journals_folder_nothing_is_announced() -> None:
+    async def scenario() -> None:
+        broker = Broker()
+        log = broker.logs[0]
+        async with broker.running():
+            broker.disk.fail("sync_directory", errno.EMFILE, times=1)
+            broker.append(log)
+            await broker.until(lambda: bool(broker.durable))
+            assert broker.durable == [(log, 1)]
+            assert broker.faults == []
+            assert broker.directory.can_append(0)
+
+    run(scenario)
+
+
+def test_what_retention_dropped_while_its_sync_waited_is_not_looked_for() -> None:
+    async def scenario() -> None:
+        broker = Broker(FlushPolicy.INTERVAL)
+        log = broker.logs[0]
+        async with broker.running():
+            broker.disk.fail("sync_directory", errno.EMFILE)
+            broker.gate.clear()
+            for _ in range(40):
+                broker.append(log)
+            await broker.waiting.wait()
+            log.high_watermark = log.log_end
+            log.advance_log_start(30, now_ms=1)
+            broker.gate.set()
+            await broker.until(lambda: log.durable_end == 40)
+            assert broker.faults == []
+
+    run(scenario)

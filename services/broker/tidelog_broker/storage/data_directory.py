@@ -113,7 +113,7 @@ class DataDirectory:
         self.was_clean = self.was_clean and not self._unproved
         if not self.was_clean:
             # What recovery builds on must not vanish with a name that was never synced.
-            for topic_id in {partition_id.topic_id for partition_id in stored}:
+            for topic_id in sorted({partition_id.topic_id for partition_id in stored}):
                 disk.sync_directory(names.topic_folder(topic_id))
         self._journal.begin(stored, is_proved=not self._unproved)
         self._journal.sync()

@@ -24,13 +24,16 @@ from tidelog_broker.storage.data_directory import DataDirectory
 from tidelog_broker.storage.journal import ENDS, JournalSync
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_sync import SyncTicket
+from tidelog_broker.storage.open_files import NO_DESCRIPTOR
 from tidelog_runtime.disk import WholeVolumeSync
 from tidelog_runtime.threads import BlockingCall, RunsCalls
 
 logger = logging.getLogger(__name__)
 
 #: What the system has none of at the moment, which says nothing about the disk.
-_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_PASSING: Final = NO_DESCRIPTOR | {errno.ENOMEM}
+#: A sync that lacks a descriptor is tried again after this.
+_RETRY_S: Final = 0.1
 #: Durable ends are journalled no more often than this, and no later when nothing is appended.
 _JOURNAL_INTERVAL_S: Final = 0.01
 
@@ -62,6 +65,8 @@ class GroupCommit:
         self._journalled_at = 0.0
         self._wakeup = asyncio.Event()
         self._one_round = asyncio.Lock()
+        #: What the last round could not open, so that some of it waits for the next.
+        self._lacking: OSError | None = None
         self._whole_volume = self._whole_volume_sync()
         #: Rounds that synced something, for metrics.
         self.rounds = 0
@@ -88,7 +93,9 @@ class GroupCommit:
                 await self._commit()
 
     async def _wait_for_work(self) -> None:
-        if self._policy is not FlushPolicy.COMMIT:
+        if self._lacking is not None:
+            await asyncio.sleep(_RETRY_S)
+        elif self._policy is not FlushPolicy.COMMIT:
             await asyncio.sleep(self._config.flush_ms / 1000)
         if self._dirty:
             return
@@ -112,6 +119,8 @@ class GroupCommit:
                 await self._commit()
             if self._directory.volume.space.fault is not None:
                 return
+            if self._lacking is not None:
+                await asyncio.sleep(_RETRY_S)
 
     async def write_watermarks(self) -> None:
         """Checkpoint high watermarks and log starts without holding up the event loop."""
@@ -131,14 +140,26 @@ class GroupCommit:
         """Sync all that is dirty, as many logs at a time as may have their files open."""
         dirty, self._dirty = list(self._dirty), {}
         at_once = max(self._config.max_open_files, 1)
+        lacked, self._lacking = self._lacking, None
         for first in range(0, max(len(dirty), 1), at_once):
             await self._commit_some(dirty[first : first + at_once])
+        if self._lacking is not None and lacked is None:  # one line, however long it lasts
+            logger.error(
+                "what was appended waits for its sync (%s): raise the limit of open files (ulimit"
+                " -n), or lower max.open.files",
+                self._lacking,
+            )
 
     async def _commit_some(self, dirty: Sequence[Log]) -> None:
         closed_only = self._policy is FlushPolicy.OS
         tickets: list[tuple[Log, SyncTicket]] = []
+        space = self._directory.volume.space
         for log in dirty:
-            if log.fault is None:
+            if log.fault is None and space.fault is not None:
+                # What the journal was to hold before these records may be lost.
+                log.fail(space.fault)
+                self._on_fault(log, OSError(errno.EIO, space.fault))
+            elif log.fault is None:
                 self._begin(log, tickets, closed_only)
         since_journal = asyncio.get_running_loop().time() - self._journalled_at
         journal_sync = self._begin_journal(
@@ -153,18 +174,28 @@ class GroupCommit:
             work.outcomes = work.files * await self._threads.run([self._whole_volume.sync_volume])
         else:
             work.outcomes = await self._threads.run(work.syncs)
-        if work.journal_error is not None:
-            self._directory.volume.space.fail(f"the journal failed: {work.journal_error}")
-        elif journal_sync is not None:
-            self._journal.finish_sync(journal_sync)
+        if journal_sync is not None:
+            self._finish_journal(journal_sync, work.journal_error)
         for (log, ticket), error in zip(tickets, work.errors(), strict=True):
             self._finish(log, ticket, error)
         self._journal.begin_anew_if_due()
+
+    def _finish_journal(self, journal_sync: JournalSync, error: OSError | None) -> None:
+        if error is None:
+            self._journal.finish_sync(journal_sync)
+        elif error.errno in NO_DESCRIPTOR:
+            self._journal.dirty = True
+            self._lacking = error
+        else:
+            self._directory.volume.space.fail(f"the journal failed: {error}")
 
     def _begin(self, log: Log, tickets: list[tuple[Log, SyncTicket]], closed_only: bool) -> None:
         try:
             tickets.append((log, log.begin_sync(closed_segments_only=closed_only)))
         except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                self._sync_later(log, error)
+                return
             log.fail(f"a sync could not begin: {error}")
             self._on_fault(log, error)
 
@@ -186,6 +217,10 @@ class GroupCommit:
                     space.fail(f"the journal could not be written: {error}")
         return self._journal.begin_sync() if self._journal.dirty else None
 
+    def _sync_later(self, log: Log, error: OSError) -> None:
+        self._dirty[log] = None
+        self._lacking = error
+
     def _take_pending_ends(self) -> list[tuple[PartitionId, bytes, int]]:
         # A log may have been cut since; it is durable only as far as it says now.
         pending, self._pending_ends = self._pending_ends, {}
@@ -196,7 +231,10 @@ class GroupCommit:
         ]
 
     def _finish(self, log: Log, ticket: SyncTicket, error: OSError | None) -> None:
-        if log.finish_sync(ticket, error):
+        if error is not None and error.errno in NO_DESCRIPTOR:
+            log.take_back_sync(ticket)
+            self._sync_later(log, error)
+        elif log.finish_sync(ticket, error):
             self._pending_ends[log] = log.durable_end
             if self._policy is FlushPolicy.COMMIT:
                 self._on_durable(log, log.durable_end)

@@ -30,6 +30,7 @@ from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.log_reader import LogReader
 from tidelog_broker.storage.log_state import LogState
 from tidelog_broker.storage.log_times import TimestampOffset
+from tidelog_broker.storage.open_files import NO_DESCRIPTOR
 from tidelog_broker.storage.producer_state import Duplicate, Fresh
 from tidelog_broker.storage.segment import RELATIVE_OFFSET_MAX, SEGMENT_BYTES_MAX, Segment
 from tidelog_runtime.disk import Buffer
@@ -343,6 +344,10 @@ class Log(LogState):
             try:
                 self.apply_log_start(offset, now_ms)
             except OSError as error:
+                if error.errno in NO_DESCRIPTOR:
+                    # All that has to be opened for it comes before the first removal, or is a note
+                    # of damage that a further one will take back.
+                    raise StorageError(f"{self} can't be cut now", cause=str(error)) from error
                 raise self._cut_failed(error) from error
 
     def _announce(self, kind: int, offset: int) -> None:

@@ -19,6 +19,7 @@ from tidelog_broker.storage.frames import DamagedFile
 from tidelog_broker.storage.journal import ENDS, STARTS, key_of
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.log_sync import SyncTicket
+from tidelog_broker.storage.open_files import OpenFile
 from tidelog_broker.storage.producer_state import ProducerStates
 from tidelog_broker.storage.recovery import Expectation, Recovery
 from tidelog_broker.storage.segment import Segment
@@ -308,15 +309,26 @@ class LogState:
         elif active is not None:
             # Readers follow the durable end: spare them the search for it.
             body.remember(end, active, active.size)
+        slots = self._pinned(segments)
         self._unsynced = kept
-        directories, self._unsynced_directories = self._unsynced_directories, []
-        slots = []
         for segment in segments:
             segment.unsynced = False
-            slot = segment.slot()
-            self._volume.files.pin(slot)
-            slots.append(slot)
-        return SyncTicket(slots, directories, end, self._generation)
+        directories, self._unsynced_directories = self._unsynced_directories, []
+        return SyncTicket(segments, slots, directories, end, self._generation)
+
+    def _pinned(self, segments: list[Segment]) -> list[OpenFile]:
+        """Their files, which stay open until they are unpinned; none where one can't be opened."""
+        slots: list[OpenFile] = []
+        try:
+            for segment in segments:
+                slot = segment.slot()
+                self._volume.files.pin(slot)
+                slots.append(slot)
+        except OSError:
+            for slot in slots:
+                self._volume.files.unpin(slot)
+            raise
+        return slots
 
     def finish_sync(self, ticket: SyncTicket, error: OSError | None = None) -> bool:
         """The sync has ended; whether the log is now durable further than before."""
@@ -330,6 +342,19 @@ class LogState:
             return False
         self.durable_end = ticket.end
         return True
+
+    def take_back_sync(self, ticket: SyncTicket) -> None:
+        """The sync could not be tried: the next one has all of it to do."""
+        for slot in ticket.slots:
+            self._volume.files.unpin(slot)
+        self._unsynced_directories += ticket.directories
+        if ticket.generation != self._generation:
+            return  # what is left of the files was synced when they were cut
+        kept = self.body().segments  # retention may have dropped some since
+        again = [one for one in ticket.segments if one in kept and not one.unsynced]
+        for segment in again:
+            segment.unsynced = True
+        self._unsynced = again + self._unsynced
 
     def sync(self, synced: set[str] | None = None) -> None:
         """Sync now, in this thread; raises StorageError and leaves the log FAULTY on failure.

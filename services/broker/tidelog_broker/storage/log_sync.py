@@ -7,17 +7,25 @@ then lets the logs move their durable ends.
 from __future__ import annotations
 
 from tidelog_broker.storage.open_files import OpenFile
+from tidelog_broker.storage.segment import Segment
 from tidelog_runtime.disk import Disk
 
 
 class SyncTicket:
     """The files and folders to sync, and what is durable afterwards."""
 
-    __slots__ = ("directories", "end", "generation", "slots")
+    __slots__ = ("directories", "end", "generation", "segments", "slots")
 
     def __init__(
-        self, slots: list[OpenFile], directories: list[str], end: int, generation: int
+        self,
+        segments: list[Segment],
+        slots: list[OpenFile],
+        directories: list[str],
+        end: int,
+        generation: int,
     ) -> None:
+        self.segments = segments
+        #: Their files, which stay open until the sync is finished.
         self.slots = slots
         self.directories = directories
         self.end = end

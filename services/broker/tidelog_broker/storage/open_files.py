@@ -8,9 +8,14 @@ pinned: its descriptor must not be given to another file meanwhile.
 
 from __future__ import annotations
 
+import errno
 from collections import deque
+from typing import Final
 
 from tidelog_runtime.disk import Disk, File
+
+#: The process or the system has no descriptor left: nothing was tried, and it can be tried again.
+NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class OpenFile:

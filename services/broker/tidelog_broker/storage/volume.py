@@ -17,7 +17,7 @@ from tidelog.model import PartitionId
 from tidelog_broker.storage import names
 from tidelog_broker.storage.config import StorageConfig
 from tidelog_broker.storage.journal import Journal
-from tidelog_broker.storage.open_files import OpenFiles
+from tidelog_broker.storage.open_files import NO_DESCRIPTOR, OpenFiles
 from tidelog_runtime.disk import Disk
 
 #: Indexes of closed segments kept in memory.
@@ -205,10 +205,14 @@ class Volume:
         """Make the journal durable; raises OSError.
 
         After an error nobody knows what of it is on the disk, and a further sync would not tell:
-        nothing is written to this data directory from then on.
+        nothing is written to this data directory from then on. Without a descriptor for its folder
+        the next sync has it all to do.
         """
         try:
             self.journal.sync()
         except OSError as error:
-            self.space.fail(f"the journal failed: {error}")
+            if error.errno in NO_DESCRIPTOR:
+                self.journal.dirty = True
+            else:
+                self.space.fail(f"the journal failed: {error}")
             raise
