@@ -29,7 +29,7 @@ from tidelog_broker.storage import (
     LogConfig,
     StorageConfig,
 )
-from tidelog_runtime.adapters.kernel_syncs import open_syncs
+from tidelog_runtime.adapters.kernel_syncs import KernelSyncs
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
 _TOPIC = TopicId(b"bench log topic!")
@@ -207,7 +207,7 @@ async def _group_commit_rate(load: _Load) -> tuple[float, float]:
     """(MB/s, bytes a round)."""
     with (
         _directory(FlushPolicy.COMMIT) as directory,
-        closing(open_syncs(SYNC_THREADS)) as threads,
+        closing(KernelSyncs(SYNC_THREADS)) as threads,
     ):
         producers = _Producers(directory, load)
         commit = GroupCommit(

@@ -20,7 +20,7 @@ from tidelog_group_coordinator import GroupCoordinator
 from tidelog_node.metrics_page import MetricsPage
 from tidelog_runtime.adapters.descriptors import open_files_within_limit
 from tidelog_runtime.adapters.grpc_serving import GrpcServing, ServerLimits
-from tidelog_runtime.adapters.kernel_syncs import open_syncs
+from tidelog_runtime.adapters.kernel_syncs import KernelSyncs
 from tidelog_runtime.adapters.system_clock import SystemClock
 from tidelog_runtime.cluster_mirror import ClusterMirror
 from tidelog_runtime.configs.broker import BrokerConfig
@@ -47,7 +47,7 @@ class Node:
         self._disk = disk
         self._lock: Lock | None = None
         self._progress: Progress | None = None
-        self._threads = open_syncs(SYNC_THREADS)
+        self._threads = KernelSyncs(SYNC_THREADS)
         self.store = EmbeddedMetadataStore(disk)
         self.mirror = ClusterMirror(self.store)
         entropy = random.SystemRandom()

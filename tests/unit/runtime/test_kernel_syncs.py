@@ -13,10 +13,9 @@ import pytest
 
 from tidelog_runtime.adapters import kernel_queue
 from tidelog_runtime.adapters.kernel_queue import KernelQueue
-from tidelog_runtime.adapters.kernel_syncs import KernelSyncs, open_syncs
+from tidelog_runtime.adapters.kernel_syncs import KernelSyncs
 from tidelog_runtime.adapters.local_disk import LocalDisk
 from tidelog_runtime.adapters.local_file import DescriptorSync, LocalFile
-from tidelog_runtime.adapters.sync_threads import SyncThreads
 
 FILES = 8
 
@@ -43,7 +42,7 @@ def files(tmp_path: Path) -> Iterator[list[LocalFile]]:
 def test_rounds_of_files_are_made_by_the_kernel_and_wake_no_thread(
     queue: KernelQueue, files: list[LocalFile]
 ) -> None:
-    with closing(KernelSyncs(queue, 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
 
         async def rounds() -> None:
             for count in (1, 3, FILES):
@@ -65,7 +64,7 @@ def test_rounds_that_overlap_and_exceed_the_queue_are_all_made(
         assert made == [[None] * len(files)] * 20
         await syncs.idle()
 
-    with closing(KernelSyncs(queue, 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
         asyncio.run(rounds(syncs))
 
 
@@ -81,7 +80,7 @@ def test_what_the_kernel_refuses_is_an_error_in_its_place(
         codes = [error and error.errno for error in made]
         assert codes == [None, None, errno.EINVAL, None, None]
 
-    with closing(KernelSyncs(queue, 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
         asyncio.run(round_of_five(syncs))
     os.close(no_file)
     os.close(other_end)
@@ -97,7 +96,7 @@ def test_the_sync_of_a_closed_file_is_a_fault_that_is_raised(
             await syncs.run([file.sync for file in files[:5]])
         assert await syncs.run([files[0].sync]) == [None]
 
-    with closing(KernelSyncs(queue, 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
         asyncio.run(rounds(syncs))
 
 
@@ -112,7 +111,7 @@ def test_who_waits_may_give_up_and_the_next_round_is_told_its_own(
         await syncs.idle()
         assert given_up.cancelled()
 
-    with closing(KernelSyncs(queue, 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
         asyncio.run(rounds(syncs))
 
 
@@ -122,15 +121,14 @@ def test_closing_waits_for_the_kernel_and_gives_all_back(files: list[LocalFile])
 
     before = descriptors()
 
-    async def begin(syncs: SyncThreads) -> None:
+    async def begin(syncs: KernelSyncs) -> None:
         waiting = asyncio.create_task(syncs.run([file.sync for file in files[:4]]))
         await asyncio.sleep(0)
         syncs.close()
         waiting.cancel()
 
     for _ in range(20):
-        syncs = open_syncs(4)
-        assert isinstance(syncs, SyncThreads)
+        syncs = KernelSyncs(4)
         asyncio.run(begin(syncs))
         syncs.close()
         with pytest.raises(RuntimeError, match="the threads have ended"):
@@ -141,7 +139,7 @@ def test_closing_waits_for_the_kernel_and_gives_all_back(files: list[LocalFile])
 def test_one_object_serves_one_event_loop_after_another(
     queue: KernelQueue, files: list[LocalFile]
 ) -> None:
-    with closing(KernelSyncs(queue, 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
         for _ in range(3):
             assert asyncio.run(syncs.run([files[0].sync])) == [None]
 
@@ -155,11 +153,11 @@ def test_a_system_without_the_queue_has_threads(
     call, number = refusal
     for machine, calls in kernel_queue._CALLS.items():
         monkeypatch.setitem(kernel_queue._CALLS, machine, calls._replace(**{call: number}))
-    syncs = open_syncs(2)
-    assert isinstance(syncs, SyncThreads)
-    assert not isinstance(syncs, KernelSyncs)
-    with closing(syncs):
+    before = set(os.listdir("/proc/self/fd"))
+    with closing(KernelSyncs(2)) as syncs:
         assert asyncio.run(syncs.run([files[0].sync])) == [None]
+        assert len(syncs._threads) == 1
+    assert set(os.listdir("/proc/self/fd")) == before
 
 
 class _Failing(KernelQueue):
@@ -189,5 +187,5 @@ def test_what_the_disk_says_is_told_in_its_place(
         made = await syncs.run([file.sync for file in files[:6]])
         assert [error and error.errno for error in made] == [None, errno.EIO] + [None] * 4
 
-    with closing(KernelSyncs(_Failing(queue), 2)) as syncs:
+    with closing(KernelSyncs(2, lambda _: _Failing(queue))) as syncs:
         asyncio.run(round_of_six(syncs))

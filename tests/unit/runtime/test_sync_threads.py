@@ -13,14 +13,14 @@ from typing import cast
 
 import pytest
 
-from tidelog_runtime.adapters.kernel_syncs import open_syncs
+from tidelog_runtime.adapters.kernel_syncs import KernelSyncs
 from tidelog_runtime.adapters.sync_threads import SyncThreads
 from tidelog_runtime.threads import Threads
 
 Make = Callable[[int], Threads]
 
 
-@pytest.fixture(params=[SyncThreads, open_syncs], ids=["threads", "beside the kernel"])
+@pytest.fixture(params=[SyncThreads, KernelSyncs], ids=["threads", "beside the kernel"])
 def make(request: pytest.FixtureRequest) -> Make:
     return cast(Make, request.param)
 

@@ -64,9 +64,13 @@ class KernelQueue:
         )
         self._no_time = (ctypes.c_long * 2)(0, 0)
         self._context = ctypes.c_ulong(0)
-        self._system_call(calls.setup, ctypes.c_uint(capacity), ctypes.byref(self._context))
         #: Readable when something has ended.
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            self._system_call(calls.setup, ctypes.c_uint(capacity), ctypes.byref(self._context))
+        except OSError:
+            os.close(self.descriptor)
+            raise
 
     @classmethod
     def open(cls, capacity: int) -> KernelQueue | None:

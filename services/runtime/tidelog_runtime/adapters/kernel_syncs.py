@@ -8,18 +8,12 @@ kernel's queue; whatever else blocks, and what the queue won't take, goes to thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidelog_runtime.adapters.kernel_queue import KernelQueue
 from tidelog_runtime.adapters.local_file import DescriptorSync
 from tidelog_runtime.adapters.sync_threads import SyncThreads
-from tidelog_runtime.threads import BlockingCall, Outcome, Tell, Threads
-
-
-def open_syncs(at_once: int) -> Threads:
-    """The quickest way to sync that this system has, so many files at a time; `close` it."""
-    queue = KernelQueue.open(at_once)
-    return SyncThreads(at_once) if queue is None else KernelSyncs(queue, at_once)
+from tidelog_runtime.threads import BlockingCall, Outcome, Tell
 
 
 class KernelSyncs(SyncThreads):
@@ -29,9 +23,15 @@ class KernelSyncs(SyncThreads):
     syncs at once, each with a thread of its own, and be no quicker.
     """
 
-    def __init__(self, queue: KernelQueue, threads_max: int) -> None:
-        super().__init__(threads_max)
-        self._queue = queue
+    def __init__(
+        self,
+        at_once: int,
+        open_queue: Callable[[int], KernelQueue | None] = KernelQueue.open,
+    ) -> None:
+        super().__init__(at_once)
+        self._open_queue = open_queue
+        #: Opened with the first round; None also where the system offers none.
+        self._queue: KernelQueue | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begun = 0
         #: For each sync under way its round and its place there.
@@ -39,11 +39,7 @@ class KernelSyncs(SyncThreads):
 
     def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
         descriptors = [call.descriptor for call in calls if isinstance(call, DescriptorSync)]
-        if self._closed or len(descriptors) < len(calls):
-            super()._begin(calls, tell)
-            return
-        self._watch()
-        taken = self._queue.submit(self._begun, descriptors)
+        taken = 0 if len(descriptors) < len(calls) else self._submit(descriptors)
         if taken == 0:
             super()._begin(calls, tell)
             return
@@ -55,13 +51,21 @@ class KernelSyncs(SyncThreads):
             now.wait_for_rest()
             super()._begin(calls[taken:], now.take_rest)
 
-    def _watch(self) -> None:
+    def _submit(self, descriptors: Sequence[int]) -> int:
+        """How many of them the kernel has taken, from the first on."""
+        if self._closed or not descriptors:
+            return 0
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
+            if self._loop is None:
+                self._queue = self._open_queue(self._limit)
             self._loop = loop
-            loop.add_reader(self._queue.descriptor, self._take_ended)
+            if self._queue is not None:
+                loop.add_reader(self._queue.descriptor, self._take_ended)
+        return 0 if self._queue is None else self._queue.submit(self._begun, descriptors)
 
     def _take_ended(self) -> None:
+        assert self._queue is not None, "it is what was readable"
         for number, error in self._queue.ended():
             now, place = self._rounds_by_number.pop(number)
             now.take(place, error)
@@ -71,7 +75,9 @@ class KernelSyncs(SyncThreads):
         if self._closed:
             return
         super().close()
-        if self._loop is not None and not self._loop.is_closed():
+        if self._queue is None or self._loop is None:
+            return
+        if not self._loop.is_closed():
             self._loop.remove_reader(self._queue.descriptor)
         self._queue.close()
 
