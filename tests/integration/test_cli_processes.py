@@ -190,11 +190,9 @@ def test_a_producer_that_is_told_to_end_sends_what_it_has_read(
     """The records linger for an hour: nothing but the end can have sent them."""
     server = ("--bootstrap-server", tidelog_cluster.address)
     assert run("topics", *server, "--create", "--topic", "orders").returncode == 0
-    command = [TIDELOG, "console-producer", *server, "--topic", "orders", "--timeout", "3600000"]
+    words = ("console-producer", *server, "--topic", "orders", "--timeout", "3600000")
     terminal, theirs = open_terminal()
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with start(*words, stdin=theirs) as process:
         os.close(theirs)
         assert process.stdout is not None
         for line in (b"one\n", b"two\n"):
@@ -202,7 +200,7 @@ def test_a_producer_that_is_told_to_end_sends_what_it_has_read(
             os.write(terminal, line)
         assert process.stdout.read(1) == b">", "both lines are accepted"
         process.send_signal(number)
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=HANG_S)
     os.close(terminal)
     assert (process.returncode, out, err) == (code, b"", b"")
     assert _values(tidelog_cluster) == [b"one", b"two"]
@@ -241,7 +239,7 @@ def test_somebody_who_types_is_prompted_and_told(tidelog_cluster: InProcessClust
         assert process.stdout.read(1) == b">"
         eventually(lambda: _values(tidelog_cluster) == [b"one"], waiting_for="the record")
         os.write(terminal, b"\x04")
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=HANG_S)
     os.close(terminal)
     assert (process.returncode, out, err) == (0, b"", b"")
 

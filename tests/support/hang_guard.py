@@ -18,7 +18,8 @@ HANG_S: Final = 120.0
 #: How long a hanging process may take to say where it is.
 LAST_WORDS_S: Final = 10.0
 
-#: Runs the command with a signal that prints where it is.
+#: Runs the command with a signal that prints where it is. `nohup` has children ignore SIGHUP, and
+#: the command heeds that; what tests see must not depend on how they were started.
 PRELUDE: Final = """
 import asyncio, faulthandler, signal, sys
 from tidelog.cli.command import main
@@ -30,14 +31,16 @@ def tell(number, frame):
     sys.stderr.flush()
 
 signal.signal(signal.SIGUSR1, tell)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.exit(main())
 """
 
 
-def start(*words: str) -> subprocess.Popen[bytes]:
+def start(*words: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
     """`tidelog` with these words, its output unbuffered at this end."""
     return subprocess.Popen(
         [sys.executable, "-c", PRELUDE, *words],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
