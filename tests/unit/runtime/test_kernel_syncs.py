@@ -189,3 +189,24 @@ def test_what_the_disk_says_is_told_in_its_place(
 
     with closing(KernelSyncs(2, lambda _: _Failing(queue))) as syncs:
         asyncio.run(round_of_six(syncs))
+
+
+def test_the_kernel_is_asked_for_a_data_sync_of_each_file(
+    queue: KernelQueue, files: list[LocalFile]
+) -> None:
+    wanted = [file.sync.descriptor for file in files[:3]]
+    assert queue.submit(40, wanted) == 3
+    asked = [
+        kernel_queue._REQUEST.unpack_from(queue._requests, at * kernel_queue._REQUEST.size)
+        for at in range(3)
+    ]
+    fdatasync, tell_descriptor = 3, 1  # of <linux/aio_abi.h>: IOCB_CMD_FDSYNC, IOCB_FLAG_RESFD
+    assert [(one[0], one[3], one[5], one[-2], one[-1]) for one in asked] == [
+        (40 + at, fdatasync, descriptor, tell_descriptor, queue.descriptor)
+        for at, descriptor in enumerate(wanted)
+    ]
+    told: list[tuple[int, OSError | None]] = []
+    while len(told) < 3:
+        told += queue.ended()
+    assert sorted(number for number, _ in told) == [40, 41, 42]
+    queue.close()

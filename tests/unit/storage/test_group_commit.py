@@ -8,10 +8,10 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 
-import pytest
 from storage_kit.directories import TOPIC_ID, append, open_directory, open_log
 
 from simulation.disk import SimulatedDisk
+from tidelog.errors import StorageError
 from tidelog.model import PartitionId
 from tidelog_broker.storage import FlushPolicy, GroupCommit, Log, StorageConfig
 from tidelog_runtime.threads import BlockingCall, attempt
@@ -258,74 +258,25 @@ def test_after_the_journal_failed_not_even_what_was_appended_meanwhile_is_acknow
     run(scenario)
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_without_a_descriptor_for_a_folder_its_logs_wait(
-    number: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_journal_that_fails_elsewhere_while_a_round_is_under_way_counts_too() -> None:
     async def scenario() -> None:
         broker = Broker()
-        waiting, other, _ = broker.logs
-        folder = f"{TOPIC_ID.hex()}/0"
+        first, second, _ = broker.logs
         async with broker.running():
-            broker.disk.fail("sync_directory", number, path_part=folder, times=2)
-            broker.append(waiting)
-            broker.append(other)
-            await broker.until(lambda: bool(broker.durable))
-            assert broker.durable == [(other, 1)]
-            broker.append(waiting)
-            await broker.until(lambda: len(broker.durable) == 2)
-            assert broker.durable == [(other, 1), (waiting, 2)]
-            assert broker.faults == []
-            after = open_directory(broker.disk.possible_state(Random(4)))
-            assert open_log(after, partition_id=waiting.partition_id).log_end == 2
-
-    run(scenario)
-    assert sum("waits for its sync" in line for line in caplog.messages) == 1
-
-
-def test_without_a_descriptor_for_the_volume_everything_waits() -> None:
-    async def scenario() -> None:
-        broker = Broker(whole_volume=True, logs=20)
-        async with broker.running():
-            broker.disk.fail("sync_volume", errno.EMFILE)
-            for log in broker.logs:
-                broker.append(log)
-            await broker.until(lambda: bool(broker.durable))
-            assert broker.durable == [(log, 1) for log in broker.logs]
-            assert broker.disk.operations["sync_volume"] == 1
-
-    run(scenario)
-
-
-def test_without_a_descriptor_for_the_journals_folder_nothing_is_announced() -> None:
-    async def scenario() -> None:
-        broker = Broker()
-        log = broker.logs[0]
-        async with broker.running():
-            broker.disk.fail("sync_directory", errno.EMFILE, times=1)
-            broker.append(log)
-            await broker.until(lambda: bool(broker.durable))
-            assert broker.durable == [(log, 1)]
-            assert broker.faults == []
-            assert broker.directory.can_append(0)
-
-    run(scenario)
-
-
-def test_what_retention_dropped_while_its_sync_waited_is_not_looked_for() -> None:
-    async def scenario() -> None:
-        broker = Broker(FlushPolicy.INTERVAL)
-        log = broker.logs[0]
-        async with broker.running():
-            broker.disk.fail("sync_directory", errno.EMFILE)
+            broker.append(second)
+            await broker.until(lambda: second.durable_end == 1)
+            second.high_watermark = 1
+            broker.durable.clear()
             broker.gate.clear()
-            for _ in range(40):
-                broker.append(log)
+            broker.waiting.clear()
+            broker.append(first)
             await broker.waiting.wait()
-            log.high_watermark = log.log_end
-            log.advance_log_start(30, now_ms=1)
+            broker.disk.fail("sync", errno.EIO, path_part="journal")
+            with contextlib.suppress(StorageError):
+                second.advance_log_start(1, now_ms=1)
             broker.gate.set()
-            await broker.until(lambda: log.durable_end == 40)
-            assert broker.faults == []
+            await broker.until(lambda: bool(broker.faults))
+            assert broker.faults == [first]
+            assert broker.durable == []
 
     run(scenario)

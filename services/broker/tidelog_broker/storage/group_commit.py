@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 _PASSING: Final = NO_DESCRIPTOR | {errno.ENOMEM}
 #: A sync that lacks a descriptor is tried again after this.
 _RETRY_S: Final = 0.1
+_TRIES_TO_DRAIN: Final = 50
 #: Durable ends are journalled no more often than this, and no later when nothing is appended.
 _JOURNAL_INTERVAL_S: Final = 0.01
 
@@ -65,8 +66,11 @@ class GroupCommit:
         self._journalled_at = 0.0
         self._wakeup = asyncio.Event()
         self._one_round = asyncio.Lock()
-        #: What the last round could not open, so that some of it waits for the next.
+        #: What the last round could not open, and whether that was said.
         self._lacking: OSError | None = None
+        self._has_said_so = False
+        #: The logs that wait for a descriptor; the others go on meanwhile.
+        self._waiting: dict[Log, None] = {}
         self._whole_volume = self._whole_volume_sync()
         #: Rounds that synced something, for metrics.
         self.rounds = 0
@@ -93,9 +97,7 @@ class GroupCommit:
                 await self._commit()
 
     async def _wait_for_work(self) -> None:
-        if self._lacking is not None:
-            await asyncio.sleep(_RETRY_S)
-        elif self._policy is not FlushPolicy.COMMIT:
+        if self._policy is not FlushPolicy.COMMIT:
             await asyncio.sleep(self._config.flush_ms / 1000)
         if self._dirty:
             return
@@ -111,15 +113,21 @@ class GroupCommit:
             return
 
     async def drain(self) -> None:
-        """Return when everything appended before this call is durable and journalled."""
-        while True:
+        """Return when everything appended before this call is durable and journalled.
+
+        Or when a descriptor for that has been waited for in vain: the next start recovers then.
+        """
+        tries = 0
+        while tries < _TRIES_TO_DRAIN:
             async with self._one_round:  # a round under way has taken what it syncs off the lists
+                self._try_again()
                 if not (self._dirty or self._pending_ends or self._journal.dirty):
                     return
                 await self._commit()
             if self._directory.volume.space.fault is not None:
                 return
             if self._lacking is not None:
+                tries += 1
                 await asyncio.sleep(_RETRY_S)
 
     async def write_watermarks(self) -> None:
@@ -140,15 +148,20 @@ class GroupCommit:
         """Sync all that is dirty, as many logs at a time as may have their files open."""
         dirty, self._dirty = list(self._dirty), {}
         at_once = max(self._config.max_open_files, 1)
-        lacked, self._lacking = self._lacking, None
+        self._lacking = None
         for first in range(0, max(len(dirty), 1), at_once):
             await self._commit_some(dirty[first : first + at_once])
-        if self._lacking is not None and lacked is None:  # one line, however long it lasts
+        self._say_what_is_lacking()
+
+    def _say_what_is_lacking(self) -> None:
+        """One line, however long it lasts."""
+        if self._lacking is not None and not self._has_said_so:
             logger.error(
                 "what was appended waits for its sync (%s): raise the limit of open files (ulimit"
                 " -n), or lower max.open.files",
                 self._lacking,
             )
+        self._has_said_so = self._lacking is not None or bool(self._waiting)
 
     async def _commit_some(self, dirty: Sequence[Log]) -> None:
         closed_only = self._policy is FlushPolicy.OS
@@ -173,11 +186,13 @@ class GroupCommit:
             # One sync for everything, whose outcome is everybody's.
             work.outcomes = work.files * await self._threads.run([self._whole_volume.sync_volume])
         else:
-            work.outcomes = await self._threads.run(work.syncs)
+            work.take(await self._threads.run(work.syncs))
         if journal_sync is not None:
             self._finish_journal(journal_sync, work.journal_error)
+        # The journal may also have failed meanwhile, and elsewhere.
+        lost = None if space.fault is None else OSError(errno.EIO, space.fault)
         for (log, ticket), error in zip(tickets, work.errors(), strict=True):
-            self._finish(log, ticket, error)
+            self._finish(log, ticket, error or lost)
         self._journal.begin_anew_if_due()
 
     def _finish_journal(self, journal_sync: JournalSync, error: OSError | None) -> None:
@@ -218,8 +233,15 @@ class GroupCommit:
         return self._journal.begin_sync() if self._journal.dirty else None
 
     def _sync_later(self, log: Log, error: OSError) -> None:
-        self._dirty[log] = None
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
+        self._waiting[log] = None
         self._lacking = error
+
+    def _try_again(self) -> None:
+        self._dirty |= self._waiting
+        self._waiting.clear()
+        self._wakeup.set()
 
     def _take_pending_ends(self) -> list[tuple[PartitionId, bytes, int]]:
         # A log may have been cut since; it is durable only as far as it says now.
@@ -258,11 +280,14 @@ class _Work:
         #: For each ticket the places of its syncs.
         self._places: list[list[int]] = []
         self._journal_place: int | None = None
+        self._journal_opens = False
         if journal_sync is not None:
             self._journal_place = 0
+            self._journal_opens = journal_sync.name_is_new
             self.syncs.append(journal_sync.call)
         disk = directory.volume.disk
-        folders: dict[str, int] = {}
+        #: The folders, each at its place among the syncs.
+        folders = self._folders = dict[str, int]()
         for _, ticket in tickets:
             places = []
             for slot in ticket.slots:
@@ -286,13 +311,29 @@ class _Work:
         """What went wrong with the journal."""
         return None if self._journal_place is None else self.outcomes[self._journal_place]
 
+    def take(self, outcomes: list[OSError | None]) -> None:
+        """What came of each. Who needs no descriptor has failed, whatever the error says."""
+        opened = set(self._folders.values())
+        if self._journal_opens:
+            opened.add(0)
+        self.outcomes = [
+            OSError(errno.EIO, f"a sync said: {error}")
+            if error is not None and error.errno in NO_DESCRIPTOR and place not in opened
+            else error
+            for place, error in enumerate(outcomes)
+        ]
+
     def errors(self) -> list[OSError | None]:
-        """For each ticket the first error that concerns it; the journal's concerns all."""
-        journal_error = self.journal_error
+        """For each ticket the worst error that concerns it; the journal's concerns all."""
+        journal = [] if self._journal_place is None else [self._journal_place]
         return [
-            next(
-                (error for place in places if (error := self.outcomes[place]) is not None),
-                journal_error,
-            )
+            _worst([self.outcomes[place] for place in (*places, *journal)])
             for places in self._places
         ]
+
+
+def _worst(outcomes: Iterable[OSError | None]) -> OSError | None:
+    """The first error, though one that may pass only where there is no other."""
+    errors = [error for error in outcomes if error is not None]
+    lasting = [error for error in errors if error.errno not in NO_DESCRIPTOR]
+    return next(iter(lasting or errors), None)

@@ -143,7 +143,8 @@ class Journal:
         self.dirty = False
         self._number = 0
         self._outdated: list[str] = []
-        self._name_is_new = True
+        #: Its folder has to be synced with it.
+        self.name_is_new = True
         self._file: File
         #: The policy that the file in use begins with.
         self._begun_with = policy
@@ -222,7 +223,7 @@ class Journal:
             file.close()
             raise
         self._begun_with = policy
-        self.dirty = self._name_is_new = True
+        self.dirty = self.name_is_new = True
         return file
 
     def write(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
@@ -248,12 +249,12 @@ class Journal:
     def begin_sync(self) -> JournalSync:
         """What a thread has to do so that everything written up to now is durable."""
         self.dirty = False
-        return JournalSync(self._disk, self._file, self._name_is_new)
+        return JournalSync(self._disk, self._file, self.name_is_new)
 
     def finish_sync(self, done: JournalSync) -> None:
         """The sync succeeded: the files before this one have no more to tell."""
-        if done.name_is_new and self._name_is_new:
-            self._name_is_new = False
+        if done.name_is_new and self.name_is_new:
+            self.name_is_new = False
             for path in self._outdated:
                 self._disk.remove(path)
             self._outdated = []

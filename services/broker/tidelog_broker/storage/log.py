@@ -344,10 +344,12 @@ class Log(LogState):
             try:
                 self.apply_log_start(offset, now_ms)
             except OSError as error:
-                if error.errno in NO_DESCRIPTOR:
-                    # All that has to be opened for it comes before the first removal, or is a note
-                    # of damage that a further one will take back.
-                    raise StorageError(f"{self} can't be cut now", cause=str(error)) from error
+                if error.errno in NO_DESCRIPTOR and self._body is None:
+                    raise StorageError(
+                        f"{self} can't be read now: what lies below {offset} goes when it is asked"
+                        " for again, or with the next start",
+                        cause=str(error),
+                    ) from error
                 raise self._cut_failed(error) from error
 
     def _announce(self, kind: int, offset: int) -> None:
@@ -416,8 +418,7 @@ class Log(LogState):
         """The journal has the new log start: retire what lies wholly below it."""
         body = self.body(now_ms)
         if body.active is not None and body.active.base_offset < offset == self.log_end:
-            self.roll()
-            body = self.body()  # another one where the log had to be recovered for that
+            body = self._rolled_if_possible()
         due_ms = now_ms + self.config.file_delete_delay_ms
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
@@ -428,6 +429,16 @@ class Log(LogState):
             # What was dropped before it was synced needs no sync, and its file has gone.
             first = body.segments[0].base_offset if body.segments else self.log_end
             self._unsynced = [kept for kept in self._unsynced if kept.base_offset >= first]
+
+    def _rolled_if_possible(self) -> LogBody:
+        """The active segment holds nothing any more, and its space comes free with a new one."""
+        try:
+            self.roll()
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+            logger.error("%s keeps a segment that it needs no more for now: %s", self, error)
+        return self.body()  # another one where the log had to be recovered for that
 
     def scrub(self, offset: int, max_bytes: int) -> int | None:
         """Check about `max_bytes` of the log from `offset` on; where to go on, None at its end.

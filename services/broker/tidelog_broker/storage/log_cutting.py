@@ -7,11 +7,15 @@ the cut counts as done. Retired segments are renamed; their space is given back 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from tidelog_broker.storage import damage
 from tidelog_broker.storage.config import LogConfig
 from tidelog_broker.storage.log_body import LogBody
+from tidelog_broker.storage.open_files import NO_DESCRIPTOR
+
+logger = logging.getLogger(__name__)
 
 
 def end_for(body: LogBody, offset: int) -> int:
@@ -65,11 +69,26 @@ def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int
     body.load_producers(new_start, now_ms)
 
 
+def _has_snapshot(body: LogBody, offset: int, log_end: int) -> bool:
+    """Whether producers are known as of `offset` without what lies below, which is about to go."""
+    if body.producers is None or body.snapshot_offset >= offset:
+        return True
+    try:
+        body.write_caches(log_end)
+    except OSError as error:
+        logger.error("the caches of %s can't be written: %s", body.folder, error)
+        return error.errno not in NO_DESCRIPTOR
+    return True
+
+
 def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> Iterator[int]:
     """Retire the segments that lie wholly below `new_start`; the bytes of each, as it goes.
 
-    One that can't be retired is still a segment of the log, and so are all behind it.
+    One that can't be retired is still a segment of the log, and so are all behind it. None goes
+    before a snapshot has what only it tells of producers, unless the disk has no room for one.
     """
+    if not _has_snapshot(body, body.segments[body.find(new_start)].base_offset, log_end):
+        return
     while len(body.segments) > 1 and body.end_offset_of(0, log_end) <= new_start:
         segment = body.segments[0]
         retired_bytes = segment.size
@@ -80,5 +99,10 @@ def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> I
     body.epochs.cut_start(new_start)
     kept = [damaged for damaged in body.damaged_ranges if damaged.end_offset > new_start]
     if len(kept) != len(body.damaged_ranges):
+        try:
+            damage.write(body.volume.disk, body.folder, kept)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+            return  # a note of what nobody can ask for any more: the next removal renews it
         body.damaged_ranges = kept
-        damage.write(body.volume.disk, body.folder, kept)

@@ -156,10 +156,11 @@ class Recovery:
         """Producer state and leader epochs as of some offset; where to read on from."""
         log = self._log
         first = log.segments[0].base_offset
-        self._changed |= snapshots.remove_above(self._disk, self._folder, self._durable)
-        found = snapshots.newest(
-            self._disk, self._folder, file_names=file_names, up_to=self._durable
-        )
+        # What lies below the log's start can't turn out torn: nobody reads it again. Retention may
+        # be ahead of the journalled end, and no segment tells then what the snapshot does.
+        trusted = max(self._durable, log.log_start)
+        self._changed |= snapshots.remove_above(self._disk, self._folder, trusted)
+        found = snapshots.newest(self._disk, self._folder, file_names=file_names, up_to=trusted)
         self._snapshot_offset = first
         if found is not None and found[0] >= first:
             self._snapshot_offset, log.producers = found

@@ -192,6 +192,10 @@ class Volume:
         """Journal what is about to be cut, durably; raises OSError, StorageError."""
         if self.space.fault is not None:
             raise StorageError(f"The data directory takes no more writes: {self.space.fault}")
+        if self.journal.name_is_new:
+            # Its folder has to be opened for that. What was announced must not be found by the
+            # next start after this refused it, so it comes after all that a descriptor is for.
+            self.sync_journal()
         try:
             self.journal.write(kind, entries)
         except OSError as error:
