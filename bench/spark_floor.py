@@ -3,8 +3,8 @@
     python -m bench.spark_floor --rows 4000000
 
 A source hands over the same Arrow batch again and again, and a sink counts rows: whatever a
-connector written in Python does comes on top. Same workloads, sizes and session as the Spark bench
-that compares connectors, so that its rates can be held against these.
+connector written in Python does comes on top. docs/performance.md holds the connector's rates
+against these.
 """
 
 from __future__ import annotations
@@ -173,8 +173,9 @@ def _session() -> SparkSession:
 
 
 def _stream(frame: DataFrame, sink: str) -> None:
-    writer = frame.writeStream.format(sink).option("checkpointLocation", tempfile.mkdtemp())
-    writer.trigger(availableNow=True).start().awaitTermination()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+        writer = frame.writeStream.format(sink).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def _workloads(

@@ -76,9 +76,9 @@ ANSWERS_BYTES_MAX: Final = 128 * MIB
 STOP_GRACE_S: Final = 2.0
 #: How often the free space is looked at, and what was deleted is removed.
 SPACE_CHECK_S: Final = 1.0
-#: Threads that sync files and write checkpoints; they are begun as they are needed. A file's sync
-#: mostly waits for the file system's own commit, and syncs that wait together share one: a hundred
-#: files take 17 ms by 4 threads, 6 by 50.
+#: Files that are synced at a time, by the kernel or by threads, which are begun as they are needed.
+#: A sync mostly waits for the file system's own commit, and those that wait together share one: a
+#: hundred files take 17 ms by 4 threads, 6 by 50.
 SYNC_THREADS: Final = 32
 #: So many logs are looked at for old segments before callers have their turn again.
 RETENTION_LOGS: Final = 16

@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> Iterator[list[LocalFile]]:
 def test_rounds_of_files_are_made_by_the_kernel_and_wake_no_thread(
     queue: KernelQueue, files: list[LocalFile]
 ) -> None:
-    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
 
         async def rounds() -> None:
             for count in (1, 3, FILES):
@@ -59,13 +59,51 @@ def test_rounds_that_overlap_and_exceed_the_queue_are_all_made(
     queue: KernelQueue, files: list[LocalFile]
 ) -> None:
     async def rounds(syncs: KernelSyncs) -> None:
-        calls = [file.sync for file in files]
+        calls = [file.sync for file in files[:5]]
         made = await asyncio.gather(*[syncs.run(calls) for _ in range(20)])
-        assert made == [[None] * len(files)] * 20
+        assert made == [[None] * 5] * 20
         await syncs.idle()
 
-    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
         asyncio.run(rounds(syncs))
+        assert syncs._threads, "what the queue had no room for went to threads"
+
+
+def test_a_round_of_too_many_files_is_one_for_threads(
+    queue: KernelQueue, files: list[LocalFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "submit", None)  # nobody asks it
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
+        calls = [file.sync for file in files]
+        assert asyncio.run(syncs.run(calls)) == [None] * len(files)
+
+
+def test_closing_tells_who_waits(queue: KernelQueue, files: list[LocalFile]) -> None:
+    async def main(syncs: KernelSyncs) -> None:
+        waiting = asyncio.create_task(syncs.run([file.sync for file in files[:4]]))
+        await asyncio.sleep(0)
+        syncs.close()
+        assert await waiting == [None] * 4
+        await syncs.idle()
+
+    asyncio.run(main(KernelSyncs(FILES, lambda _: queue)))
+
+
+def test_what_a_loop_that_is_gone_left_keeps_no_other_from_being_told(
+    queue: KernelQueue, files: list[LocalFile]
+) -> None:
+    def wrong(_: object) -> None:
+        raise AssertionError("nobody waits any more")
+
+    async def give_up(syncs: KernelSyncs) -> None:
+        syncs._begin([file.sync for file in files[:3]], wrong)
+
+    async def later(syncs: KernelSyncs) -> None:
+        assert await syncs.run([files[4].sync]) == [None]
+
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
+        asyncio.run(give_up(syncs))
+        asyncio.run(later(syncs))
 
 
 def test_what_the_kernel_refuses_is_an_error_in_its_place(
@@ -80,7 +118,7 @@ def test_what_the_kernel_refuses_is_an_error_in_its_place(
         codes = [error and error.errno for error in made]
         assert codes == [None, None, errno.EINVAL, None, None]
 
-    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
         asyncio.run(round_of_five(syncs))
     os.close(no_file)
     os.close(other_end)
@@ -96,7 +134,7 @@ def test_the_sync_of_a_closed_file_is_a_fault_that_is_raised(
             await syncs.run([file.sync for file in files[:5]])
         assert await syncs.run([files[0].sync]) == [None]
 
-    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
         asyncio.run(rounds(syncs))
 
 
@@ -111,7 +149,7 @@ def test_who_waits_may_give_up_and_the_next_round_is_told_its_own(
         await syncs.idle()
         assert given_up.cancelled()
 
-    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
         asyncio.run(rounds(syncs))
 
 
@@ -139,7 +177,7 @@ def test_closing_waits_for_the_kernel_and_gives_all_back(files: list[LocalFile])
 def test_one_object_serves_one_event_loop_after_another(
     queue: KernelQueue, files: list[LocalFile]
 ) -> None:
-    with closing(KernelSyncs(2, lambda _: queue)) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
         for _ in range(3):
             assert asyncio.run(syncs.run([files[0].sync])) == [None]
 
@@ -176,6 +214,9 @@ class _Failing(KernelQueue):
             for number, error in reversed(self._inner.ended())
         ]
 
+    def wait_for_all(self) -> list[tuple[int, OSError | None]]:
+        return self._inner.wait_for_all()
+
     def close(self) -> None:
         self._inner.close()
 
@@ -187,7 +228,7 @@ def test_what_the_disk_says_is_told_in_its_place(
         made = await syncs.run([file.sync for file in files[:6]])
         assert [error and error.errno for error in made] == [None, errno.EIO] + [None] * 4
 
-    with closing(KernelSyncs(2, lambda _: _Failing(queue))) as syncs:
+    with closing(KernelSyncs(FILES, lambda _: _Failing(queue))) as syncs:
         asyncio.run(round_of_six(syncs))
 
 

@@ -13,10 +13,16 @@ from unit.storage.test_group_commit import Broker, run
 
 from simulation.disk import SimulatedDisk
 from tidelog.errors import StorageError
+from tidelog.model import PartitionId
 from tidelog_broker.storage import FlushPolicy, damage, group_commit
 from tidelog_broker.storage.damage import DamagedRange
 
 FOREVER = 10**9
+
+
+def nothing_is_pinned(broker: Broker) -> bool:
+    """Whether every file may be closed again to make room for another."""
+    return not any(slot.pins for slot in broker.directory.volume.files._ring)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
@@ -37,6 +43,7 @@ def test_without_a_descriptor_for_a_folder_its_logs_wait(
             await broker.until(lambda: len(broker.durable) == 2)
             assert broker.durable == [(other, 1), (waiting, 2)]
             assert broker.faults == []
+            assert nothing_is_pinned(broker)
             after = open_directory(broker.disk.possible_state(Random(4)))
             assert open_log(after, partition_id=waiting.partition_id).log_end == 2
 
@@ -58,19 +65,68 @@ def test_without_a_descriptor_for_the_volume_everything_waits() -> None:
     run(scenario)
 
 
-def test_without_a_descriptor_for_the_journals_folder_nothing_is_announced() -> None:
+def test_without_one_for_the_journals_folder_nothing_is_acknowledged() -> None:
     async def scenario() -> None:
         broker = Broker()
         log = broker.logs[0]
+        journal = broker.directory.volume.journal
+        journal.sync()
+        journal._bytes_max, kept = 0, journal._bytes_max
+        journal.begin_anew_if_due()
+        journal._bytes_max = kept
         async with broker.running():
-            broker.disk.fail("sync_directory", errno.EMFILE, times=1)
+            broker.disk.fail("sync_directory", errno.EMFILE)  # the journal's is the first
             broker.append(log)
+            await broker.until(
+                lambda: broker.disk.operations["sync_directory"] > 0 or not journal.dirty
+            )
             await broker.until(lambda: bool(broker.durable))
+            assert not journal.name_is_new
             assert broker.durable == [(log, 1)]
             assert broker.faults == []
             assert broker.directory.can_append(0)
+        after = open_directory(broker.disk.possible_state(Random(4)))
+        assert open_log(after, partition_id=log.partition_id).log_end == 1
 
     run(scenario)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_file_that_was_closed_meanwhile_is_synced_when_it_can_be_opened(count: int) -> None:
+    async def scenario() -> None:
+        broker = Broker(FlushPolicy.COMMIT)
+        log = broker.logs[0]
+        for _ in range(count):
+            append(log)  # more of them fill several segments
+        broker.directory.volume.files.close_all()
+        last = log.body().segments[-1]
+        broker.disk.fail("open", errno.EMFILE, path_part=last.path)
+        broker.commit.mark_dirty(log)
+        async with broker.running():
+            await broker.until(lambda: bool(broker.durable))
+            assert broker.durable == [(log, count)]
+            assert broker.faults == []
+            after = open_directory(broker.disk.possible_state(Random(5)))
+            assert open_log(after, partition_id=log.partition_id).log_end == count
+            assert nothing_is_pinned(broker)
+
+    run(scenario)
+
+
+def test_a_log_that_can_t_be_synced_keeps_no_other_from_closing_cleanly() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    first, second = [
+        open_log(directory, partition_id=PartitionId(TOPIC_ID, number)) for number in range(2)
+    ]
+    for log in (first, second):
+        append(log)
+    second.sync()
+    directory.volume.files.close_all()
+    disk.fail("open", errno.EMFILE, path_part=f"{TOPIC_ID.hex()}/0/")
+    directory.close()
+    again = open_directory(disk)
+    assert set(again._clean_states) == {second.partition_id}
 
 
 def test_what_retention_dropped_while_its_sync_waited_is_not_looked_for() -> None:
@@ -212,6 +268,7 @@ def test_a_cut_that_was_refused_is_not_made_by_the_next_start() -> None:
     disk.fail("sync_directory", errno.EMFILE)
     with pytest.raises(StorageError):
         log.truncate_to(3, now_ms=1)
+    assert journal.dirty, "its name is still to be synced"
     append(log)
     journal.sync()
     log.sync()

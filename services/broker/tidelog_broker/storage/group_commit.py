@@ -1,7 +1,7 @@
 """Group commit: one sync serves everything appended, to all partitions, while the last one ran.
 
 The asyncio shell of storage. Partitions mark their log dirty after an append; rounds take all dirty
-logs, sync their files in threads, and then tell each partition how far its log may be
+logs, sync their files off the event loop, and then tell each partition how far its log may be
 acknowledged. What rounds made durable is journalled with a later one, or a few milliseconds after
 the last: synced with each, that second file would cost as much as the first. The invariant:
 nothing is reported durable before its file, the names it hangs on, and everything the journal held
@@ -158,7 +158,7 @@ class GroupCommit:
         if self._lacking is not None and not self._has_said_so:
             logger.error(
                 "what was appended waits for its sync (%s): raise the limit of open files (ulimit"
-                " -n), or lower max.open.files",
+                " -n, and fs.file-max for the whole system), or lower max.open.files",
                 self._lacking,
             )
         self._has_said_so = self._lacking is not None or bool(self._waiting)
@@ -166,13 +166,8 @@ class GroupCommit:
     async def _commit_some(self, dirty: Sequence[Log]) -> None:
         closed_only = self._policy is FlushPolicy.OS
         tickets: list[tuple[Log, SyncTicket]] = []
-        space = self._directory.volume.space
         for log in dirty:
-            if log.fault is None and space.fault is not None:
-                # What the journal was to hold before these records may be lost.
-                log.fail(space.fault)
-                self._on_fault(log, OSError(errno.EIO, space.fault))
-            elif log.fault is None:
+            if log.fault is None:
                 self._begin(log, tickets, closed_only)
         since_journal = asyncio.get_running_loop().time() - self._journalled_at
         journal_sync = self._begin_journal(
@@ -189,8 +184,10 @@ class GroupCommit:
             work.take(await self._threads.run(work.syncs))
         if journal_sync is not None:
             self._finish_journal(journal_sync, work.journal_error)
-        # The journal may also have failed meanwhile, and elsewhere.
-        lost = None if space.fault is None else OSError(errno.EIO, space.fault)
+        # What the journal was to hold before these records may be lost, since an earlier round or
+        # since somebody announced a cut meanwhile.
+        fault = self._directory.volume.space.fault
+        lost = None if fault is None else OSError(errno.EIO, fault)
         for (log, ticket), error in zip(tickets, work.errors(), strict=True):
             self._finish(log, ticket, error or lost)
         self._journal.begin_anew_if_due()

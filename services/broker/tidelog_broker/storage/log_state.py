@@ -19,7 +19,7 @@ from tidelog_broker.storage.frames import DamagedFile
 from tidelog_broker.storage.journal import ENDS, STARTS, key_of
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.log_sync import SyncTicket
-from tidelog_broker.storage.open_files import OpenFile
+from tidelog_broker.storage.open_files import NO_DESCRIPTOR, OpenFile
 from tidelog_broker.storage.producer_state import ProducerStates
 from tidelog_broker.storage.recovery import Expectation, Recovery
 from tidelog_broker.storage.segment import Segment
@@ -361,7 +361,12 @@ class LogState:
 
         Folders in `synced` need no sync any more: who syncs many logs passes one set to all.
         """
-        ticket = self.begin_sync()
+        try:
+            ticket = self.begin_sync()
+        except OSError as caught:
+            if caught.errno not in NO_DESCRIPTOR:
+                self.fail(f"a sync could not begin: {caught}")
+            raise StorageError(f"{self} could not be synced", cause=str(caught)) from caught
         error: OSError | None = None
         try:
             ticket.run(self._volume.disk, set() if synced is None else synced)

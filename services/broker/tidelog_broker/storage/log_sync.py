@@ -1,4 +1,4 @@
-"""One sync of one log: taken on the event loop, run in a thread, finished on the loop.
+"""One sync of one log: taken on the event loop, made off it, finished on it.
 
 The group commit collects the tickets of all dirty logs, syncs each file and folder once, and only
 then lets the logs move their durable ends.

@@ -2,7 +2,7 @@
 
 Python offers no such call, so this is ctypes over four system calls and the layout of two
 structures. `KernelQueue.open` tries the whole way once and says None where the system has no such
-thing, or forbids it. Nothing here blocks but `close`, which waits for what is under way. The
+thing, or forbids it. Nothing here blocks but `wait_for_all` and `close`. The
 invariant: of each sync that was taken, its end is told once, under the number it was given.
 """
 
@@ -131,13 +131,24 @@ class KernelQueue:
         """The numbers of those that have ended since the last call, and how."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
+        return self._events_of(self._library, 0, self._no_time)
+
+    def wait_for_all(self) -> list[tuple[int, OSError | None]]:
+        """The same of all that are under way, when the last of them has ended."""
+        # This one blocks, so that others must run meanwhile.
+        return self._events_of(ctypes.CDLL(None, use_errno=True), self.under_way, None)
+
+    def _events_of(
+        self, library: ctypes.CDLL, at_least: int, patience: object
+    ) -> list[tuple[int, OSError | None]]:
         count = self._system_call(
             self._calls.events,
             self._context,
-            ctypes.c_long(0),
+            ctypes.c_long(at_least),
             ctypes.c_long(self.capacity),
             self._event_memory,
-            self._no_time,
+            patience,
+            library=library,
         )
         self.under_way -= count
         found = memoryview(self._events)[: count * _EVENT.size]
@@ -146,9 +157,12 @@ class KernelQueue:
             for number, _, result, _ in _EVENT.iter_unpack(found)
         ]
 
-    def _system_call(self, number: int, *arguments: object) -> int:
+    def _system_call(
+        self, number: int, *arguments: object, library: ctypes.CDLL | None = None
+    ) -> int:
         while True:
-            result = int(self._library.syscall(ctypes.c_long(number), *arguments))
+            call = (library or self._library).syscall
+            result = int(call(ctypes.c_long(number), *arguments))
             if result >= 0:
                 return result
             code = ctypes.get_errno()
@@ -157,6 +171,5 @@ class KernelQueue:
 
     def close(self) -> None:
         """Wait for what is under way, and give all back."""
-        # This one blocks, so that others must run meanwhile.
         ctypes.CDLL(None).syscall(ctypes.c_long(self._calls.destroy), self._context)
         os.close(self.descriptor)

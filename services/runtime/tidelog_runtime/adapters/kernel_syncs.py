@@ -1,8 +1,8 @@
 """Syncs that the kernel makes by itself, so that no thread is woken for them.
 
 To wake a thread, have it get the interpreter's lock and wake the event loop again costs a round
-60 us, half of what the sync takes on a quick disk (docs/performance.md). Rounds of files go to the
-kernel's queue; whatever else blocks, and what the queue won't take, goes to threads as before.
+some 50 us, a third of what the sync takes on a quick disk (docs/performance.md). Rounds of files
+go to the kernel's queue; whatever else blocks, and what the queue won't take, goes to threads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class KernelSyncs(SyncThreads):
 
     def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
         descriptors = [call.descriptor for call in calls if isinstance(call, DescriptorSync)]
-        taken = 0 if len(descriptors) < len(calls) else self._submit(descriptors)
+        is_for_threads = len(descriptors) < len(calls) or len(calls) > self._limit
+        taken = 0 if is_for_threads else self._submit(descriptors)
         if taken == 0:
             super()._begin(calls, tell)
             return
@@ -59,14 +60,19 @@ class KernelSyncs(SyncThreads):
         if self._loop is not loop:
             if self._loop is None:
                 self._queue = self._open_queue(self._limit)
-            self._loop = loop
             if self._queue is not None:
                 loop.add_reader(self._queue.descriptor, self._take_ended)
+            self._rounds_by_number.clear()  # nobody waits on a loop that is gone
+            self._loop = loop
         return 0 if self._queue is None else self._queue.submit(self._begun, descriptors)
 
     def _take_ended(self) -> None:
         assert self._queue is not None, "it is what was readable"
         for number, error in self._queue.ended():
+            self._take(number, error)
+
+    def _take(self, number: int, error: OSError | None) -> None:
+        if number in self._rounds_by_number:
             now, place = self._rounds_by_number.pop(number)
             now.take(place, error)
 
@@ -77,8 +83,11 @@ class KernelSyncs(SyncThreads):
         super().close()
         if self._queue is None or self._loop is None:
             return
+        ended = self._queue.wait_for_all()
         if not self._loop.is_closed():
             self._loop.remove_reader(self._queue.descriptor)
+            for number, error in ended:
+                self._take(number, error)
         self._queue.close()
 
 
