@@ -79,7 +79,7 @@ class Node:
     def _steps(self) -> list[Step]:
         return [
             Step("lock", self._acquire_lock, self._release_lock),
-            Step("threads", stop=self._stop_threads),
+            Step("threads", self._start_threads, self._stop_threads),
             Step("metadata store", self._open_store, self.store.close),
             Step("mirror", self.mirror.start, self.mirror.stop),
             Step("controller", self._start_controller, self.controller.stop),
@@ -131,6 +131,9 @@ class Node:
                 f" ({DEFAULT_PATH}) is empty or gone",
                 hint="Restore that file from a copy, or begin with an empty data directory",
             )
+
+    async def _start_threads(self) -> None:
+        self._threads.open()
 
     async def _stop_threads(self) -> None:
         self._threads.close()

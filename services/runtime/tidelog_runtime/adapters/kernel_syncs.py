@@ -30,17 +30,27 @@ class KernelSyncs(SyncThreads):
     ) -> None:
         super().__init__(at_once)
         self._open_queue = open_queue
-        #: Opened with the first round; None also where the system offers none.
+        #: None also where the system offers none.
         self._queue: KernelQueue | None = None
+        self._has_asked = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begun = 0
         #: For each sync under way its round and its place there.
         self._rounds_by_number: dict[int, tuple[_Round, int]] = {}
 
+    def open(self) -> None:
+        """Ask the system for a queue; the first round does where nobody has."""
+        if not self._has_asked:
+            self._has_asked = True
+            self._queue = self._open_queue(self._limit)
+
     def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
         descriptors = [call.descriptor for call in calls if isinstance(call, DescriptorSync)]
         is_for_threads = len(descriptors) < len(calls) or len(calls) > self._limit
-        taken = 0 if is_for_threads else self._submit(descriptors)
+        queue = None if self._closed else self._watched_queue()
+        taken = 0
+        if queue is not None and not is_for_threads:
+            taken = queue.submit(self._begun, descriptors)
         if taken == 0:
             super()._begin(calls, tell)
             return
@@ -52,19 +62,16 @@ class KernelSyncs(SyncThreads):
             now.wait_for_rest()
             super()._begin(calls[taken:], now.take_rest)
 
-    def _submit(self, descriptors: Sequence[int]) -> int:
-        """How many of them the kernel has taken, from the first on."""
-        if self._closed or not descriptors:
-            return 0
+    def _watched_queue(self) -> KernelQueue | None:
+        """The queue, whose descriptor the running loop watches."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            if self._loop is None:
-                self._queue = self._open_queue(self._limit)
+            self.open()
             if self._queue is not None:
                 loop.add_reader(self._queue.descriptor, self._take_ended)
             self._rounds_by_number.clear()  # nobody waits on a loop that is gone
             self._loop = loop
-        return 0 if self._queue is None else self._queue.submit(self._begun, descriptors)
+        return self._queue
 
     def _take_ended(self) -> None:
         assert self._queue is not None, "it is what was readable"
@@ -81,10 +88,10 @@ class KernelSyncs(SyncThreads):
         if self._closed:
             return
         super().close()
-        if self._queue is None or self._loop is None:
+        if self._queue is None:
             return
         ended = self._queue.wait_for_all()
-        if not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._queue.descriptor)
             for number, error in ended:
                 self._take(number, error)
