@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from dataclasses import replace
 
 from storage_kit.batches import batch
 
@@ -17,12 +18,13 @@ from tidelog.wire.v1 import admin_pb2, common_pb2, fetch_pb2
 
 
 class RefusingDisk(FaultyDisk):
-    """A disk that lists no folder below a path, and renames nothing, once it is told so."""
+    """A disk that lists no folder below a path, renames nothing, syncs none, once told so."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         super().__init__(root)
         self.unlisted = ""
         self.renames = True
+        self.syncs_folders = True
 
     def list_directory(self, path: str) -> list[str]:
         """Lists what may be listed."""
@@ -35,6 +37,12 @@ class RefusingDisk(FaultyDisk):
         if not self.renames:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().rename(path, new_path)
+
+    def sync_directory(self, path: str) -> None:
+        """Syncs; the folders of partitions while it may."""
+        if not self.syncs_folders and path.startswith("topics/"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync_directory(path)
 
 
 def refusing(node: LiveNode) -> RefusingDisk:
@@ -111,4 +119,34 @@ async def test_a_cut_that_fails_is_told_to_who_waits(node: LiveNode) -> None:
         assert "failed while orders-0 was cut" in answer.error.message
     finally:
         refusing(node).renames = True
+        refusing(node).go_on()
+
+
+@on_node(
+    make_disk=RefusingDisk,
+    log_segment_bytes="1048576",
+    log_retention_check_interval_ms="20",
+    expected_errors=("a sync failed", "retention could not run"),
+)
+async def test_retention_that_finds_a_folder_spoilt_is_told_to_who_waits(node: LiveNode) -> None:
+    await node.client.create("orders", 1, {"retention.ms": "-1"})
+    for sequence in range(6):
+        await node.client.produce("orders", batch(os.urandom(400_000), producer=(5, 0, sequence)))
+    partition = next(iter(node.node.broker.replicas))
+    refusing(node).stall()
+    try:
+        waiting = asyncio.ensure_future(node.client.produce("orders", batch(b"kept?")))
+
+        async def is_written() -> bool:
+            return partition.log.log_end == 7
+
+        await eventually_async(is_written, waiting_for="the batch to be written")
+        refusing(node).syncs_folders = False
+        partition.log.config = replace(partition.log.config, retention_bytes=1)
+        answer = await waiting
+        assert BY_CODE[answer.error.code].outcome_unknown
+        assert "failed while orders-0 was synced" in answer.error.message
+        assert partition.log.log_start > 0
+    finally:
+        refusing(node).syncs_folders = True
         refusing(node).go_on()

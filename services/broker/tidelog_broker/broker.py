@@ -8,9 +8,10 @@ let in last, and on the way down everything taken is answered and synced before 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -365,12 +366,19 @@ class Broker:
                 some = logs[first : first + RETENTION_LOGS]
                 for log in some:
                     log.expire_producers(elapsed_ms)
-                try:
-                    self.directory.run_retention(self.clock.now_ms(), some)
-                except StorageError as error:
-                    logger.error("retention could not run, trying again later: %s", error)
+                self._retain(some)
                 # Thousands of logs take seconds: callers and leases have their turn between.
                 await asyncio.sleep(0)
+
+    def _retain(self, logs: Sequence[Log]) -> None:
+        sound = [log for log in logs if log.fault is None]
+        try:
+            self.directory.run_retention(self.clock.now_ms(), logs)
+        except StorageError as error:
+            logger.error("retention could not run, trying again later: %s", error)
+        for log in sound:
+            if log.fault is not None:
+                self._on_fault(log, OSError(errno.EIO, log.fault))
 
     # ------------------------------------------------------------------ down
 

@@ -1,4 +1,7 @@
-"""What a log knew of its producers, it knows after retention and a kill, whatever else failed."""
+"""What a log knew of its producers, it knows after retention and a kill or a power cut.
+
+Whatever else failed: without the segments only a snapshot tells of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from storage_kit.batches import batch, header_of
 from storage_kit.directories import append, open_directory, open_log
 
 from simulation.disk import SimulatedDisk
+from tidelog.errors import StorageError
 from tidelog_broker.storage import FlushPolicy, StorageConfig
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.producer_state import Duplicate
@@ -40,6 +44,53 @@ def test_ahead_of_what_the_journal_knows_to_be_durable() -> None:
     again = open_log(open_directory(disk.kill(), UNSYNCED))
     assert (again.log_start, again.log_end) == (8, 10)
     assert all(is_known(again, sequence) for sequence in range(5, 10))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_after_a_power_cut(kept: int) -> None:
+    for seed in range(40):
+        disk = SimulatedDisk(Random(seed))
+        log = filled(disk)
+        log.sync()
+        log.advance_log_start(log.log_end - kept, now_ms=1)
+        again = open_log(open_directory(disk.crash(), UNSYNCED))
+        assert again.log_end == 10
+        assert all(is_known(again, sequence) for sequence in range(5, 10)), seed
+
+
+def test_a_producer_that_nobody_knows_costs_no_sync() -> None:
+    disk = SimulatedDisk(Random(1))
+    log = open_log(open_directory(disk, UNSYNCED))
+    append(log, b"one")
+    log.roll()
+    log.high_watermark = log.log_end
+    disk.fail("open", errno.EIO, path_part=".snapshot")
+    log.advance_log_start(1, now_ms=1)
+    assert len(log.body().segments) == 1
+
+
+def test_a_folder_that_fails_makes_the_log_faulty() -> None:
+    disk = SimulatedDisk(Random(1))
+    log = filled(disk)
+    segments = len(log.body().segments)
+    disk.fail("sync_directory")
+    with pytest.raises(StorageError):
+        log.advance_log_start(8, now_ms=1)
+    assert log.fault is not None
+    assert len(log.body().segments) == segments
+
+
+@pytest.mark.parametrize("operation", ["open", "sync_directory"])
+def test_segments_stay_until_a_snapshot_can_be_synced(operation: str) -> None:
+    disk = SimulatedDisk(Random(1))
+    log = filled(disk)
+    segments = len(log.body().segments)
+    disk.fail(operation, errno.EMFILE, path_part="" if operation != "open" else ".snapshot")
+    log.advance_log_start(8, now_ms=1)
+    assert (log.log_start, log.fault) == (8, None)
+    assert len(log.body().segments) == segments
+    log.advance_log_start(9, now_ms=1)
+    assert len(log.body().segments) == 2
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

@@ -422,6 +422,8 @@ class Log(LogState):
         due_ms = now_ms + self.config.file_delete_delay_ms
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
+        if not self._secures_producers(body, offset):
+            return
         try:
             for size in log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms):
                 self.size_bytes -= size
@@ -429,6 +431,14 @@ class Log(LogState):
             # What was dropped before it was synced needs no sync, and its file has gone.
             first = body.segments[0].base_offset if body.segments else self.log_end
             self._unsynced = [kept for kept in self._unsynced if kept.base_offset >= first]
+
+    def _secures_producers(self, body: LogBody, offset: int) -> bool:
+        try:
+            return log_cutting.secure_producers(body, offset, self.log_end)
+        except OSError as error:
+            # The name of a segment that is to be acknowledged may be among those that are lost.
+            self.fail(f"its folder could not be synced: {error}")
+            raise
 
     def _rolled_if_possible(self) -> LogBody:
         """The active segment holds nothing any more, and its space comes free with a new one."""

@@ -39,6 +39,7 @@ class LogBody:
         "folder",
         "hints",
         "producers",
+        "secured_offset",
         "segments",
         "snapshot_offset",
         "volume",
@@ -56,6 +57,8 @@ class LogBody:
         self.producers: ProducerStates | None = None
         self.damaged_ranges: list[DamagedRange] = []
         self.snapshot_offset = -1
+        #: A durable snapshot knows the producers as of this offset, or a later one; -1 if none.
+        self.secured_offset = -1
         #: Offset to (segment, position) of batches that begin there.
         self.hints: dict[int, tuple[Segment, int]] = {}
 
@@ -184,11 +187,32 @@ class LogBody:
         snapshots.remove_superfluous(disk, self.folder, self._bases)
         self.snapshot_offset = log_end
 
+    def sync_snapshot(self, base: int, log_end: int) -> bool:
+        """Sync the snapshot for the log that begins at `base`; False when none is needed or made.
+
+        It belongs to `base` itself, where a segment began: of a later one the log may turn out not
+        to reach so far. Its name isn't durable yet. Raises OSError.
+        """
+        if self.producers is not None and not len(self.producers):
+            return False
+        known = self._snapshots_from(base)
+        if not known:
+            # It could not be written when the segment began.
+            self.write_caches(log_end)
+            known = self._snapshots_from(base)
+        if known:
+            snapshots.sync(self.volume.disk, self.folder, known[0])
+        return bool(known)
+
+    def _snapshots_from(self, base: int) -> list[int]:
+        found = snapshots.offsets(self.volume.disk.list_directory(self.folder))
+        return [offset for offset in found if offset >= base]
+
     def forget_caches_above(self, log_end: int) -> None:
         """The log is about to be cut: what caches know of later offsets must never be believed."""
         disk, folder = self.volume.disk, self.folder
         snapshots.remove_above(disk, folder, log_end)
-        self.snapshot_offset = -1
+        self.snapshot_offset = self.secured_offset = -1
         path = f"{folder}/{names.LEADER_EPOCHS}"
         if disk.exists(path):
             disk.remove(path)

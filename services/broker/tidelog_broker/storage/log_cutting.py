@@ -69,26 +69,37 @@ def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int
     body.load_producers(new_start, now_ms)
 
 
-def _has_snapshot(body: LogBody, offset: int, log_end: int) -> bool:
-    """Whether producers are known as of `offset` without what lies below, which is about to go."""
-    if body.producers is None or body.snapshot_offset >= offset:
+def secure_producers(body: LogBody, new_start: int, log_end: int) -> bool:
+    """Make durable what only the segments that lie wholly below `new_start` tell of producers.
+
+    False when those have to stay for now, since there is no descriptor for it. Without room for a
+    snapshot they go all the same. Raises OSError when the folder's sync failed, after which nobody
+    knows which of its names are on the disk.
+    """
+    base = body.segments[body.find(new_start)].base_offset
+    if base == body.segments[0].base_offset or body.secured_offset >= base:
         return True
     try:
-        body.write_caches(log_end)
+        if not body.sync_snapshot(base, log_end):
+            return True
     except OSError as error:
-        logger.error("the caches of %s can't be written: %s", body.folder, error)
+        logger.error("a snapshot of producers in %s can't be kept: %s", body.folder, error)
         return error.errno not in NO_DESCRIPTOR
+    try:
+        body.volume.disk.sync_directory(body.folder)
+    except OSError as error:
+        if error.errno in NO_DESCRIPTOR:
+            return False
+        raise
+    body.secured_offset = base
     return True
 
 
 def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> Iterator[int]:
     """Retire the segments that lie wholly below `new_start`; the bytes of each, as it goes.
 
-    One that can't be retired is still a segment of the log, and so are all behind it. None goes
-    before a snapshot has what only it tells of producers, unless the disk has no room for one.
+    One that can't be retired is still a segment of the log, and so are all behind it.
     """
-    if not _has_snapshot(body, body.segments[body.find(new_start)].base_offset, log_end):
-        return
     while len(body.segments) > 1 and body.end_offset_of(0, log_end) <= new_start:
         segment = body.segments[0]
         retired_bytes = segment.size

@@ -88,7 +88,9 @@ class Recovery:
         self._disk = volume.disk
         self._folder = folder
         self._expected = expected
-        self._durable = expected.journalled_end or 0
+        # What lies below the log's start can't turn out torn: nobody reads it again. Retention may
+        # be ahead of the journalled end, and of what it drops a power cut leaves any part.
+        self._durable = max(expected.journalled_end or 0, expected.log_start)
         #: A cut that recovery has to redo: nothing at or above this offset is kept.
         self._limit = _NO_LIMIT
         if expected.cut is not None and expected.cut[0] == CUT:
@@ -156,11 +158,10 @@ class Recovery:
         """Producer state and leader epochs as of some offset; where to read on from."""
         log = self._log
         first = log.segments[0].base_offset
-        # What lies below the log's start can't turn out torn: nobody reads it again. Retention may
-        # be ahead of the journalled end, and no segment tells then what the snapshot does.
-        trusted = max(self._durable, log.log_start)
-        self._changed |= snapshots.remove_above(self._disk, self._folder, trusted)
-        found = snapshots.newest(self._disk, self._folder, file_names=file_names, up_to=trusted)
+        self._changed |= snapshots.remove_above(self._disk, self._folder, self._durable)
+        found = snapshots.newest(
+            self._disk, self._folder, file_names=file_names, up_to=self._durable
+        )
         self._snapshot_offset = first
         if found is not None and found[0] >= first:
             self._snapshot_offset, log.producers = found

@@ -2,8 +2,9 @@
 
 Written every few megabytes, at every roll and at a clean stop; read by recovery, by truncation
 and at the first append after a start. They are caches with a checksum and are not synced: one
-that was torn is skipped for an older one, and more of the log is replayed. The two newest stay,
-and those at a segment's beginning, so that a truncation need not replay the whole log.
+that was torn is skipped for an older one, and more of the log is replayed. Only when the log
+before one is dropped it has to be durable. The two newest stay, and those at a segment's
+beginning, so that a truncation need not replay the whole log.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ def offsets(file_names: Iterable[str]) -> list[int]:
 def write(disk: Disk, folder: str, offset: int, producers: ProducerStates) -> None:
     """Keep this state for the log that ends at `offset`."""
     write_unsynced(disk, names.stem(folder, offset) + SNAPSHOT, producers.encode())
+
+
+def sync(disk: Disk, folder: str, offset: int) -> None:
+    """Make one durable that is no cache any more, since the log it came from is about to go."""
+    file = disk.open(names.stem(folder, offset) + SNAPSHOT)
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 def newest(
