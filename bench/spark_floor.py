@@ -35,6 +35,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from tidelog_spark.worker_socket import acknowledge_at_once
+
 FORMAT: Final = "floor"
 TASKS: Final = 2
 #: As the connector: batches of a megabyte.
@@ -104,7 +106,15 @@ class _Task(InputPartition):
         self.rows = rows
 
 
-class _Reader(DataSourceReader):
+class _Carried:
+    """What Spark carries to its tasks, which begin as soon as the connector's."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        acknowledge_at_once()
+        self.__dict__.update(state)
+
+
+class _Reader(_Carried, DataSourceReader):
     def __init__(self, size: int, rows: int) -> None:
         self._size = size
         self._rows = rows
@@ -116,7 +126,7 @@ class _Reader(DataSourceReader):
         return _batches(self._size, partition.rows)
 
 
-class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _StreamReader(_Carried, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, size: int, rows: int, limit: int | None) -> None:
         self._size = size
         self._rows = rows
@@ -142,9 +152,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _batches(self._size, partition.rows)
 
 
-class _Counting:
-    def __init__(self, _options: object) -> None:
-        pass
+class _Counting(_Carried):
+    def __init__(self, options: object) -> None:
+        self._options = options  # without any state nothing would be set when it is carried
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         sum(batch.num_rows for batch in iterator)

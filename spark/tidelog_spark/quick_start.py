@@ -20,7 +20,7 @@ from contextlib import suppress
 from copy import copy
 from pathlib import Path, PurePosixPath
 from typing import Final
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 #: Both stand on the path of every Python that Spark starts.
 ARCHIVES: Final = ("pyspark.zip", "py4j-*-src.zip")
@@ -117,7 +117,8 @@ def _replace(path: Path, old: ZipFile, *, without: set[str], adding: dict[str, b
                 if entry.filename not in without:
                     new.writestr(copy(entry), old.read(entry))  # writing changes it
             for name, content in adding.items():
-                new.writestr(name, content)
+                # What every process reads is not worth unpacking each time.
+                new.writestr(name, content, ZIP_STORED)
         Path(draft).chmod(path.stat().st_mode)
         Path(draft).replace(path)
     except BaseException:

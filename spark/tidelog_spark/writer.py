@@ -11,7 +11,7 @@ import importlib
 import logging
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -23,6 +23,7 @@ from tidelog.errors import InvalidRequest
 from tidelog_spark.commit_messages import WrittenRows, records_told, task_identity
 from tidelog_spark.sink_columns import sink_columns
 from tidelog_spark.sink_options import sink_options
+from tidelog_spark.worker_socket import acknowledge_at_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,10 @@ class RowWriter:
         self._columns = sink_columns(schema, self._options.topic)
         #: Names this write among all others, where no query does.
         self._job_id = str(uuid.uuid4())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        acknowledge_at_once()
+        self.__dict__.update(state)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Runs on an executor: writes the rows of a task."""
