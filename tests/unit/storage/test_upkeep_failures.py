@@ -134,9 +134,16 @@ def test_a_batch_counts_though_its_caches_cannot_be_written(
     append(log, b"first")
     with monkeypatch.context() as broken:
         broken.setattr(disk, "open", fail)
-        assert append(log, b"second") == 1
-    assert "the caches of orders-0 can't be written" in caplog.text
-    assert (log.log_end, log.fault) == (2, None)
+        assert append(log, b"second" * 20) == 1
+        assert append(log, b"third" * 20) == 2
+    said = f"the caches of {log.body().folder} can't be written"
+    assert caplog.text.count(said) == 1, "once while it lasts"
+    append(log, b"fourth" * 20)
+    with monkeypatch.context() as broken:
+        broken.setattr(disk, "open", fail)
+        append(log, b"fifth" * 20)
+    assert caplog.text.count(said) == 2, "and when it comes again"
+    assert (log.log_end, log.fault) == (5, None)
     directory.close()
 
 

@@ -152,7 +152,7 @@ class Log(LogState):
         try:
             self.write_caches()
         except OSError as error:
-            logger.error("the caches of %s can't be written: %s", self, error)
+            self.body().say_caches_failed(error)
 
     def _open_at(self, base_offset: int, now_ms: int) -> LogBody:
         """The body, for a batch that was given its offset before anybody looked at the files."""

@@ -32,6 +32,7 @@ class LogBody:
 
     __slots__ = (
         "_bases",
+        "_caches_failed",
         "_written_epochs",
         "active",
         "damaged_ranges",
@@ -57,6 +58,7 @@ class LogBody:
         self.producers: ProducerStates | None = None
         self.damaged_ranges: list[DamagedRange] = []
         self.snapshot_offset = -1
+        self._caches_failed = False
         #: A durable snapshot knows the producers as of this offset, or a later one; -1 if none.
         self.secured_offset = -1
         #: Offset to (segment, position) of batches that begin there.
@@ -147,7 +149,7 @@ class LogBody:
                 self.write_caches(next_offset)
             except OSError as error:
                 # Recovery reads more; the batches stand, and the next ones have their place.
-                logger.error("the caches of %s can't be written: %s", self.folder, error)
+                self.say_caches_failed(error)
         segment = Segment(self.volume, self.folder, next_offset, config.index_interval_bytes)
         segment.create()
         if old is not None:
@@ -169,6 +171,14 @@ class LogBody:
         except OSError as error:
             if not self.volume.space.note(error, 0):
                 raise
+        else:
+            self._caches_failed = False
+
+    def say_caches_failed(self, error: OSError) -> None:
+        """One line until they are written again, however many appends come to it meanwhile."""
+        if not self._caches_failed:
+            logger.error("the caches of %s can't be written: %s", self.folder, error)
+        self._caches_failed = True
 
     def _write_caches(self, log_end: int) -> None:
         if self.producers is None:
