@@ -384,10 +384,13 @@ class Log(LogState):
     # --- retention -----------------------------------------------------------------------------
 
     def retention_point(self, now_ms: int) -> int | None:
-        """Where the log should start by its retention settings; None when it may stay."""
+        """Where the log should start by its retention settings; None when it may stay.
+
+        Where it starts already when segments below that could not be dropped.
+        """
         config = self.config
         if not self.size_bytes or (config.retention_ms < 0 and config.retention_bytes < 0):
-            return None
+            return self._start_of_leftovers()
         body = self.body(now_ms)
         start = self.log_start
         remaining = self.size_bytes
@@ -401,7 +404,14 @@ class Log(LogState):
                 break
             remaining -= segment.size
             start = end
-        return start if start > self.log_start else None
+        return start if start > self.log_start else self._start_of_leftovers()
+
+    def _start_of_leftovers(self) -> int | None:
+        body = self._body
+        if body is None or len(body.segments) < 2:
+            return None
+        is_dropped = body.end_offset_of(0, self.log_end) <= self.log_start
+        return self.log_start if is_dropped else None
 
     def _is_expired(self, segment: Segment, now_ms: int) -> bool:
         retention_ms = self.config.retention_ms
@@ -422,8 +432,8 @@ class Log(LogState):
         due_ms = now_ms + self.config.file_delete_delay_ms
         self.log_start = offset
         self._unsynced_directories.append(body.folder)
-        if not self._secures_producers(body, offset):
-            return
+        if not self._secures_producers(body, offset, now_ms):
+            return  # retention comes back to it
         try:
             for size in log_cutting.drop_below(body, offset, log_end=self.log_end, due_ms=due_ms):
                 self.size_bytes -= size
@@ -432,9 +442,9 @@ class Log(LogState):
             first = body.segments[0].base_offset if body.segments else self.log_end
             self._unsynced = [kept for kept in self._unsynced if kept.base_offset >= first]
 
-    def _secures_producers(self, body: LogBody, offset: int) -> bool:
+    def _secures_producers(self, body: LogBody, offset: int, now_ms: int) -> bool:
         try:
-            return log_cutting.secure_producers(body, offset, self.log_end)
+            return log_cutting.secure_producers(body, offset, now_ms)
         except OSError as error:
             # The name of a segment that is to be acknowledged may be among those that are lost.
             self.fail(f"its folder could not be synced: {error}")

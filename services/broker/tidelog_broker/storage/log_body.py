@@ -197,26 +197,29 @@ class LogBody:
         snapshots.remove_superfluous(disk, self.folder, self._bases)
         self.snapshot_offset = log_end
 
-    def sync_snapshot(self, base: int, log_end: int) -> bool:
-        """Sync the snapshot for the log that begins at `base`; False when none is needed or made.
+    def sync_snapshot(self, base: int, now_ms: int) -> None:
+        """Make durable what only the segments below `base` tell of producers; raises OSError.
 
-        It belongs to `base` itself, where a segment began: of a later one the log may turn out not
-        to reach so far. Its name isn't durable yet. Raises OSError.
+        The snapshot belongs to `base` itself, where a segment begins: of a later one the log may
+        turn out not to reach so far. Its name isn't durable yet.
         """
-        if self.producers is not None and not len(self.producers):
-            return False
-        known = self._snapshots_from(base)
-        if not known:
-            # It could not be written when the segment began.
-            self.write_caches(log_end)
-            known = self._snapshots_from(base)
-        if known:
-            snapshots.sync(self.volume.disk, self.folder, known[0])
-        return bool(known)
+        disk, folder = self.volume.disk, self.folder
+        offset, producers = self._producers_up_to(base)
+        if offset < base:
+            # It could not be written when the segment began, or has not outlasted a power cut.
+            self._replay(producers, offset, base, now_ms)
+            snapshots.write(disk, folder, base, producers)
+        snapshots.sync(disk, folder, base)
 
-    def _snapshots_from(self, base: int) -> list[int]:
-        found = snapshots.offsets(self.volume.disk.list_directory(self.folder))
-        return [offset for offset in found if offset >= base]
+    def _producers_up_to(self, offset: int) -> tuple[int, ProducerStates]:
+        """What is known without reading the log, and as of which offset."""
+        disk, folder = self.volume.disk, self.folder
+        file_names = disk.list_directory(folder)
+        found = snapshots.newest(disk, folder, file_names=file_names, up_to=offset)
+        first = self._bases[0] if self._bases else offset
+        if found is not None and found[0] >= first:
+            return found
+        return first, ProducerStates()
 
     def forget_caches_above(self, log_end: int) -> None:
         """The log is about to be cut: what caches know of later offsets must never be believed."""
@@ -230,26 +233,22 @@ class LogBody:
 
     def load_producers(self, log_end: int, now_ms: int) -> ProducerStates:
         """Producer state as of the log's end: newest snapshot, then the log behind it."""
-        disk, folder = self.volume.disk, self.folder
-        found = snapshots.newest(
-            disk, folder, file_names=disk.list_directory(folder), up_to=log_end
-        )
-        first = self._bases[0] if self._bases else log_end
-        offset, producers = first, ProducerStates()
-        if found is not None and found[0] >= first:
-            offset, producers = found
-            self.snapshot_offset = offset
+        offset, producers = self._producers_up_to(log_end)
+        self.snapshot_offset = offset
         if offset < log_end:
-            self._replay(producers, offset, now_ms)
+            self._replay(producers, offset, log_end, now_ms)
         if self.active is not None:
             # Appends follow, and where the last index entry points is in the index.
             self.active.index()
         self.producers = producers
         return producers
 
-    def _replay(self, producers: ProducerStates, offset: int, now_ms: int) -> None:
+    def _replay(self, producers: ProducerStates, offset: int, end: int, now_ms: int) -> None:
+        """What the log tells from `offset` to `end`, which is its own or where a segment begins."""
         for at in range(self.find(offset), len(self.segments)):
             segment = self.segments[at]
+            if segment.base_offset >= end:
+                return
             begin = 0
             if segment.base_offset < offset:
                 place = segment.locate(offset)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from tidelog.errors import LogCorrupt
 from tidelog_broker.storage import damage
 from tidelog_broker.storage.config import LogConfig
 from tidelog_broker.storage.log_body import LogBody
@@ -69,22 +70,26 @@ def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int
     body.load_producers(new_start, now_ms)
 
 
-def secure_producers(body: LogBody, new_start: int, log_end: int) -> bool:
+def secure_producers(body: LogBody, new_start: int, now_ms: int) -> bool:
     """Make durable what only the segments that lie wholly below `new_start` tell of producers.
 
-    False when those have to stay for now, since there is no descriptor for it. Without room for a
-    snapshot they go all the same. Raises OSError when the folder's sync failed, after which nobody
-    knows which of its names are on the disk.
+    False when those have to stay for now. Without room for a snapshot they go all the same. Raises
+    OSError when the folder's sync failed, after which nobody knows which names are on the disk.
     """
     base = body.segments[body.find(new_start)].base_offset
     if base == body.segments[0].base_offset or body.secured_offset >= base:
         return True
+    if body.producers is not None and not len(body.producers):
+        return True
     try:
-        if not body.sync_snapshot(base, log_end):
-            return True
+        body.sync_snapshot(base, now_ms)
     except OSError as error:
         logger.error("a snapshot of producers in %s can't be kept: %s", body.folder, error)
-        return error.errno not in NO_DESCRIPTOR
+        return body.volume.space.note(error, 0)
+    except LogCorrupt as error:
+        # Nobody will read that again: what it might have told of producers is lost already.
+        logger.error("what %s tells of producers is damaged: %s", body.folder, error)
+        return True
     try:
         body.volume.disk.sync_directory(body.folder)
     except OSError as error:

@@ -88,9 +88,7 @@ class Recovery:
         self._disk = volume.disk
         self._folder = folder
         self._expected = expected
-        # What lies below the log's start can't turn out torn: nobody reads it again. Retention may
-        # be ahead of the journalled end, and of what it drops a power cut leaves any part.
-        self._durable = max(expected.journalled_end or 0, expected.log_start)
+        self._durable = expected.journalled_end or 0
         #: A cut that recovery has to redo: nothing at or above this offset is kept.
         self._limit = _NO_LIMIT
         if expected.cut is not None and expected.cut[0] == CUT:
@@ -158,10 +156,13 @@ class Recovery:
         """Producer state and leader epochs as of some offset; where to read on from."""
         log = self._log
         first = log.segments[0].base_offset
-        self._changed |= snapshots.remove_above(self._disk, self._folder, self._durable)
-        found = snapshots.newest(
-            self._disk, self._folder, file_names=file_names, up_to=self._durable
-        )
+        # What lies below the log's start can't turn out torn: nobody reads it again. Retention may
+        # be ahead of the journalled end, and no segment tells then what the snapshot does.
+        trusted = max(self._durable, log.log_start)
+        if self._expected.journalled_end is None:
+            trusted = max(trusted, first)  # which is where such a log starts
+        self._changed |= snapshots.remove_above(self._disk, self._folder, trusted)
+        found = snapshots.newest(self._disk, self._folder, file_names=file_names, up_to=trusted)
         self._snapshot_offset = first
         if found is not None and found[0] >= first:
             self._snapshot_offset, log.producers = found
@@ -216,6 +217,10 @@ class Recovery:
                 f"{segment.path} begins at offset {base}, inside the segment before it",
                 hint="Move the partition's folder away and let it be replicated anew",
             )
+        if base <= self._log.log_start:
+            # Of the segments that were being dropped a power cut has kept some.
+            self._next_offset = base
+            return True
         if self._next_offset >= self._durable or base > self._durable:
             return False
         self._add_damage(base, None, 0, 0)

@@ -43,7 +43,12 @@ def offsets(file_names: Iterable[str]) -> list[int]:
 
 def write(disk: Disk, folder: str, offset: int, producers: ProducerStates) -> None:
     """Keep this state for the log that ends at `offset`."""
-    write_unsynced(disk, names.stem(folder, offset) + SNAPSHOT, producers.encode())
+    path = names.stem(folder, offset) + SNAPSHOT
+    if disk.exists(path):
+        # It may be the one that is durable for want of the log before it.
+        disk.replace(path, producers.encode())
+    else:
+        write_unsynced(disk, path, producers.encode())
 
 
 def sync(disk: Disk, folder: str, offset: int) -> None:
