@@ -347,7 +347,7 @@ class ClientClosed(Refused):
 
 
 class ForkedClient(Refused):
-    """The parent of this process had clients open when it forked: none can work here."""
+    """The parent of this process had made clients when it forked: none can work here."""
 
 
 class SerializationFailed(Refused):
