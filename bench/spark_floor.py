@@ -35,7 +35,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from tidelog_spark.worker_socket import acknowledge_at_once
+from tidelog_spark.worker_socket import Carried
 
 FORMAT: Final = "floor"
 TASKS: Final = 2
@@ -106,15 +106,7 @@ class _Task(InputPartition):
         self.rows = rows
 
 
-class _Carried:
-    """What Spark carries to its tasks, which begin as soon as the connector's."""
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        acknowledge_at_once()
-        self.__dict__.update(state)
-
-
-class _Reader(_Carried, DataSourceReader):
+class _Reader(Carried, DataSourceReader):
     def __init__(self, size: int, rows: int) -> None:
         self._size = size
         self._rows = rows
@@ -126,7 +118,7 @@ class _Reader(_Carried, DataSourceReader):
         return _batches(self._size, partition.rows)
 
 
-class _StreamReader(_Carried, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _StreamReader(Carried, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, size: int, rows: int, limit: int | None) -> None:
         self._size = size
         self._rows = rows
@@ -152,7 +144,7 @@ class _StreamReader(_Carried, DataSourceStreamReader, SupportsTriggerAvailableNo
         return _batches(self._size, partition.rows)
 
 
-class _Counting(_Carried):
+class _Counting(Carried):
     def __init__(self, options: object) -> None:
         self._options = options  # without any state nothing would be set when it is carried
 

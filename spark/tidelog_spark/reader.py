@@ -24,7 +24,7 @@ from tidelog_spark.filters import Bounds
 from tidelog_spark.options import SourceOptions, batch_options
 from tidelog_spark.tasks import RangePartition
 from tidelog_spark.worker_heap import spare_imports
-from tidelog_spark.worker_socket import acknowledge_at_once
+from tidelog_spark.worker_socket import Carried
 
 if TYPE_CHECKING:
     from tidelog_spark.columns import Batch
@@ -42,16 +42,12 @@ READ_SETTINGS: Final[dict[str, object]] = {
 }
 
 
-class RangeReader:
+class RangeReader(Carried):
     """Reads the range of a task as Arrow batches. It can be pickled."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._shape = RowShape(schema, options.rows)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        acknowledge_at_once()
-        self.__dict__.update(state)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task."""

@@ -2,9 +2,10 @@
 
 The JVM sends a task in two small pieces: its program, then its rows. Its kernel holds the second
 back until ours has acknowledged the first (Nagle's algorithm), and ours waits with that for an
-answer to send it along with, which there is none of before the rows are here. Readers and writers
-call it as soon as the first piece is read: when they are unpickled. Invariant: it does nothing but
-to let acknowledgements go earlier, and only in processes that are Spark's workers.
+answer to send it along with, which there is none of before the rows are here. What Spark carries to
+its tasks is a `Carried`: unpickled as soon as the first piece is read, it has that acknowledged.
+Invariant: it does nothing but to let acknowledgements go earlier, and only in processes that are
+Spark's workers.
 """
 
 from __future__ import annotations
@@ -14,10 +15,22 @@ import socket
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark import TaskContext
 
 _OPEN_FILES = Path("/proc/self/fd")
+
+
+class Carried:
+    """A reader or writer, whose tasks begin as soon as it is unpickled in them.
+
+    It has some state of its own: of an object without any, unpickling sets none.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        acknowledge_at_once()
+        self.__dict__.update(state)
 
 
 def acknowledge_at_once() -> None:

@@ -11,7 +11,7 @@ import importlib
 import logging
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -23,7 +23,7 @@ from tidelog.errors import InvalidRequest
 from tidelog_spark.commit_messages import WrittenRows, records_told, task_identity
 from tidelog_spark.sink_columns import sink_columns
 from tidelog_spark.sink_options import sink_options
-from tidelog_spark.worker_socket import acknowledge_at_once
+from tidelog_spark.worker_socket import Carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     return TidelogWriter(options, schema)
 
 
-class RowWriter:
+class RowWriter(Carried):
     """What both writers do: check first, then write the rows of a task."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -52,10 +52,6 @@ class RowWriter:
         self._columns = sink_columns(schema, self._options.topic)
         #: Names this write among all others, where no query does.
         self._job_id = str(uuid.uuid4())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        acknowledge_at_once()
-        self.__dict__.update(state)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Runs on an executor: writes the rows of a task."""

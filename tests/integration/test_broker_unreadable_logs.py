@@ -14,7 +14,8 @@ from harness.disks import FaultyDisk
 from harness.nodes import LiveNode, on_node
 from support.eventually import eventually_async
 from tidelog.errors import BY_CODE
-from tidelog.wire.v1 import admin_pb2, common_pb2, fetch_pb2
+from tidelog.wire.v1 import admin_pb2, common_pb2, fetch_pb2, produce_pb2
+from tidelog_broker.storage import Log
 
 
 class RefusingDisk(FaultyDisk):
@@ -95,6 +96,18 @@ async def test_the_others_of_a_fetch_stream_are_read(node: LiveNode) -> None:
     refusing(node).unlisted = ""
 
 
+async def unacknowledged(node: LiveNode, log: Log) -> asyncio.Future[produce_pb2.PartitionAck]:
+    """The answer to one more batch, which is written and whose sync is stalled."""
+    log_end = log.log_end
+    waiting = asyncio.ensure_future(node.client.produce("orders", batch(b"kept?")))
+
+    async def is_written() -> bool:
+        return log.log_end == log_end + 1
+
+    await eventually_async(is_written, waiting_for="the batch to be written")
+    return waiting
+
+
 @on_node(make_disk=RefusingDisk, log_segment_bytes="1048576")
 async def test_a_cut_that_fails_is_told_to_who_waits(node: LiveNode) -> None:
     await node.client.create("orders")
@@ -103,12 +116,7 @@ async def test_a_cut_that_fails_is_told_to_who_waits(node: LiveNode) -> None:
     partition = next(iter(node.node.broker.replicas))
     refusing(node).stall()
     try:
-        waiting = asyncio.ensure_future(node.client.produce("orders", batch(b"kept?")))
-
-        async def is_written() -> bool:
-            return partition.log.log_end == 7
-
-        await eventually_async(is_written, waiting_for="the batch to be written")
+        waiting = await unacknowledged(node, partition.log)
         refusing(node).renames = False
         request = admin_pb2.DeleteRecordsRequest()
         request.partitions.add(topic="orders", before_offset=6)
@@ -135,12 +143,7 @@ async def test_retention_that_finds_a_folder_spoilt_is_told_to_who_waits(node: L
     partition = next(iter(node.node.broker.replicas))
     refusing(node).stall()
     try:
-        waiting = asyncio.ensure_future(node.client.produce("orders", batch(b"kept?")))
-
-        async def is_written() -> bool:
-            return partition.log.log_end == 7
-
-        await eventually_async(is_written, waiting_for="the batch to be written")
+        waiting = await unacknowledged(node, partition.log)
         refusing(node).syncs_folders = False
         partition.log.config = replace(partition.log.config, retention_bytes=1)
         answer = await waiting

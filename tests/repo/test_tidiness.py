@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +26,9 @@ REFUSED: Final = {
 
 #: Where the folder beside the repository may be looked for: both do without it.
 MAY_LOOK_BESIDE: Final = ("bench/", ".ci/")
+
+#: Generated code is the largest that stands here, with half of it: no packages, data or pictures.
+KEPT_BYTES_MAX: Final = 64 << 10
 
 #: Tests that never wait for a clock: there, only the simulator's time passes.
 CLOCKLESS: Final = ("tests/unit/", "tests/properties/", "tests/simulation/")
@@ -52,6 +57,32 @@ def sleeps_in(path: str, text: str) -> Iterator[str]:
         virtual = simulated and not ast.unparse(node.func).startswith("time.")
         if not gives_way and not virtual:
             yield f"{path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def too_large(folder: Path) -> list[str]:
+    """What git keeps of a repository that nobody can have written by hand."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = listed.stdout.split("\0")[:-1]
+    # (One that is removed and not committed yet is listed too.)
+    kept = [name for name in names if (folder / name).is_file()]
+    return [name for name in kept if (folder / name).stat().st_size > KEPT_BYTES_MAX]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git lists the files, and is not here")
+def test_git_keeps_what_people_write_alone(tmp_path: Path) -> None:
+    if (ROOT / ".git").exists():
+        assert too_large(ROOT) == []
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "tool.whl").write_bytes(bytes(KEPT_BYTES_MAX + 1))
+    (tmp_path / "source.py").write_bytes(bytes(KEPT_BYTES_MAX))
+    subprocess.run(["git", "add", "--all"], cwd=tmp_path, check=True)
+    assert too_large(tmp_path) == ["tool.whl"]
 
 
 def test_no_file_holds_what_is_refused() -> None:
