@@ -147,10 +147,12 @@ def test_a_stream_that_was_closed_before_it_began(
         ],
         ["doctor"],
         ["--help"],
+        ["topics", "--help"],
     ],
 )
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_at_the_output_is_said(
-    tidelog_cluster: InProcessCluster, words: list[str]
+    tidelog_cluster: InProcessCluster, words: list[str], unbuffered: str
 ) -> None:
     with Producer(tidelog_cluster.address) as producer:
         producer.send("orders", b"one")
@@ -162,6 +164,7 @@ def test_a_full_disk_at_the_output_is_said(
             stderr=subprocess.PIPE,
             check=False,
             timeout=HANG_S,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
     said = b"tidelog %b: the output could not be written: No space left on device\n"
     assert seen.stderr.endswith(said % words[0].encode()), seen.stderr

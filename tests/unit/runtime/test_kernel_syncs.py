@@ -180,19 +180,25 @@ def test_closing_waits_for_the_kernel_and_gives_all_back(files: list[LocalFile])
 
 
 def test_one_object_serves_one_event_loop_after_another(
-    queue: KernelQueue, files: list[LocalFile]
+    queue: KernelQueue, files: list[LocalFile], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     with closing(KernelSyncs(FILES, lambda _: queue)) as syncs:
         for _ in range(3):
             assert asyncio.run(syncs.run([files[0].sync])) == [None]
+    assert caplog.messages == ["files are synced by the kernel's queue"]
 
 
 @pytest.mark.parametrize(
     "refusal", [("setup", -1), ("submit", -1)], ids=["no such call", "no such request"]
 )
 def test_a_system_without_the_queue_has_threads(
-    refusal: tuple[str, int], files: list[LocalFile], monkeypatch: pytest.MonkeyPatch
+    refusal: tuple[str, int],
+    files: list[LocalFile],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     call, number = refusal
     for machine, calls in kernel_queue._CALLS.items():
         monkeypatch.setitem(kernel_queue._CALLS, machine, calls._replace(**{call: number}))
@@ -200,6 +206,7 @@ def test_a_system_without_the_queue_has_threads(
     with closing(KernelSyncs(2)) as syncs:
         assert asyncio.run(syncs.run([files[0].sync])) == [None]
         assert len(syncs._threads) == 1
+    assert caplog.messages == ["files are synced by threads, for want of a queue"]
     assert set(os.listdir("/proc/self/fd")) == before
 
 

@@ -8,11 +8,15 @@ are never completed from their beginnings, as in Kafka's tools.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from tidelog.nearest import did_you_mean, nearest
 from tidelog.version import __version__
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9094"
 CALLED_WRONGLY: Final = 2
@@ -70,6 +74,11 @@ class VerbParser(argparse.ArgumentParser):
         self.exit(
             CALLED_WRONGLY, f"{self.prog}: {message}{end} `{self.prog} --help` lists the flags.\n"
         )
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """As argparse does it, which keeps to itself what can't be written."""
+        if message:
+            (file or sys.stderr).write(message)
 
     @staticmethod
     def is_given(options: argparse.Namespace, flag: str) -> bool:

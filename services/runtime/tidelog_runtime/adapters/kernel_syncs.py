@@ -8,12 +8,15 @@ go to the kernel's queue; whatever else blocks, and what the queue won't take, g
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from tidelog_runtime.adapters.kernel_queue import KernelQueue
 from tidelog_runtime.adapters.local_file import DescriptorSync
 from tidelog_runtime.adapters.sync_threads import SyncThreads
 from tidelog_runtime.threads import BlockingCall, Outcome, Tell
+
+logger = logging.getLogger(__name__)
 
 
 class KernelSyncs(SyncThreads):
@@ -43,6 +46,9 @@ class KernelSyncs(SyncThreads):
         if not self._has_asked:
             self._has_asked = True
             self._queue = self._open_queue(self._limit)
+            # Which of the two it is decides what a commit costs, and nothing else shows it.
+            way = "threads, for want of a queue" if self._queue is None else "the kernel's queue"
+            logger.info("files are synced by %s", way)
 
     def _begin(self, calls: Sequence[BlockingCall], tell: Tell) -> None:
         descriptors = [call.descriptor for call in calls if isinstance(call, DescriptorSync)]
