@@ -51,6 +51,18 @@ def test_a_running_child_is_named() -> None:
     assert found == [f"child process {child.pid} is left: cat"]
 
 
+def test_arguments_that_are_no_text_are_read_over() -> None:
+    with (
+        leaks.leak_check() as found,
+        subprocess.Popen(
+            [b"cat", b"-", b"no\xfftext"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as child,
+    ):
+        assert leaks.children() == {child.pid: "cat - no\N{REPLACEMENT CHARACTER}text"}
+        child.communicate()
+    assert found == []
+
+
 def test_a_child_nobody_waited_for_is_named() -> None:
     with leaks.leak_check() as found:
         process_id = os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {})

@@ -143,6 +143,6 @@ def parent_of(process_id: int) -> int:
 def command_of(process_id: int) -> str:
     """The command line of a process; nothing of one that has ended."""
     try:
-        return Path(f"/proc/{process_id}/cmdline").read_text().replace("\0", " ")
+        return Path(f"/proc/{process_id}/cmdline").read_text(errors="replace").replace("\0", " ")
     except OSError:
         return ""

@@ -48,10 +48,12 @@ def children() -> dict[int, str]:
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            command = (stat.parent / "cmdline").read_text().replace("\0", " ").strip()
+            # Names and arguments are bytes, and other people's need not be text.
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            words = (stat.parent / "cmdline").read_text(errors="replace")
         except OSError:
             continue  # it ended while we looked
+        command = words.replace("\0", " ").strip()
         if int(fields[1]) == os.getpid() and not any(word in command for word in LASTING_CHILDREN):
             found[int(stat.parent.name)] = command or "(ended, but nobody waited for it)"
     return found
