@@ -242,6 +242,10 @@ async def test_the_broker_stamps_log_append_time(node: LiveNode) -> None:
     records = await node.client.fetch_all("orders")
     assert [record.timestamp for record in records] == [ack.append_time_ms] * 2
     assert [record.timestamp_type for record in records] == [1, 1]
+    for asked in (0, ack.append_time_ms, -3):
+        found = await node.client.list_offset("orders", asked)
+        assert (found.offset, found.timestamp_ms) == (0, ack.append_time_ms)
+    assert (await node.client.list_offset("orders", ack.append_time_ms + 1)).offset == -1
 
 
 @on_node()

@@ -91,7 +91,7 @@ def use(log: Log) -> None:
         offset += max(1, len(content) // 100)
     for attempt in (
         lambda: log.offset_for_timestamp(500),
-        log.max_timestamp,
+        lambda: log.max_timestamp(log.log_end),
         lambda: log.scrub(0, 1 << 20),
         lambda: log.check_producer(header_of(batch(producer=(1, 0, 13)))),
         lambda: log.append(

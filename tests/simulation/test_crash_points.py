@@ -20,7 +20,7 @@ from storage_kit.directories import NOW_MS, SMALL, open_directory
 
 from simulation.disk import SimulatedDisk, SimulatedFile
 from tidelog.model import PartitionId, TopicId
-from tidelog.records.batch import assigned_prefix, read_header
+from tidelog.records.batch import assigned_prefix, read_header, with_log_append_time
 from tidelog_broker.storage import DataDirectory, GroupCommit, Log, StorageConfig, names
 from tidelog_runtime.threads import BlockingCall, attempt
 
@@ -104,9 +104,13 @@ class Workload:
             self.sequences[key] += len(values)
         content = batch(*values, timestamp=self.random.randint(1, 10_000), producer=producer)
         header = header_of(content)
-        stored = assigned_prefix(header, log.log_end, self.epoch) + content[16:]
-        version.batches[log.log_end] = stored
-        log.append(content, header, leader_epoch=self.epoch, now_ms=self.now_ms)
+        stamped = None
+        if self.random.random() < 0.3:
+            stamped = with_log_append_time(content, header, self.now_ms)
+        prefix = assigned_prefix(header, log.log_end, self.epoch)
+        kept = content if stamped is None else stamped + content[len(stamped) :]
+        version.batches[log.log_end] = prefix + kept[len(prefix) :]
+        log.append(content, header, leader_epoch=self.epoch, now_ms=self.now_ms, new_header=stamped)
         self.commit.mark_dirty(log)
 
     def restart_producer(self, key: PartitionId) -> None:

@@ -112,7 +112,7 @@ def check_derived_state(log: Log, found: list[bytes]) -> None:
     _check_producers(log, held)
     if held:
         highest = max(header.max_timestamp for header in held)
-        latest = log.max_timestamp()
+        latest = log.max_timestamp(log.log_end)
         assert latest is not None
         assert latest.timestamp == highest
         first = next(header for header in held if header.max_timestamp >= highest)

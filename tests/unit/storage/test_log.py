@@ -18,7 +18,6 @@ from storage_kit.directories import (
 )
 
 from tidelog.errors import MessageTooLarge, OffsetOutOfRange
-from tidelog.records.batch import with_log_append_time
 from tidelog_broker.storage import LogConfig, StorageConfig
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
@@ -174,26 +173,6 @@ def test_a_batch_larger_than_the_topic_allows_is_refused(tmp_path: Path) -> None
     with pytest.raises(MessageTooLarge, match="above max"):
         append(log, b"x" * 100)
     assert log.log_end == 0
-    directory.close()
-
-
-def test_log_append_time_replaces_the_header_alone(tmp_path: Path) -> None:
-    directory = open_directory(LocalDisk(tmp_path))
-    log = open_log(directory)
-    content = batch(b"value", timestamp=5)
-    header = header_of(content)
-    renewed = with_log_append_time(content, header, NOW_MS)
-    log.append(
-        content,
-        header_of(renewed + content[61:]),
-        leader_epoch=0,
-        now_ms=NOW_MS,
-        new_header=renewed,
-    )
-    stored = log.read(0, 1 << 20, end=1)
-    assert headers(stored)[0].max_timestamp == NOW_MS
-    assert stored[61:] == content[61:]
-    assert log.max_timestamp() == (0, NOW_MS, 0)
     directory.close()
 
 

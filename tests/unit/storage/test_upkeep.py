@@ -11,7 +11,6 @@ from storage_kit.batches import batch, header_of
 from storage_kit.directories import (
     NOW_MS,
     PARTITION,
-    SMALL,
     TOPIC_ID,
     append,
     commit,
@@ -382,21 +381,4 @@ def test_a_failed_sync_is_not_tried_again() -> None:
     assert disk.operations["sync"] >= syncs
     directory = open_directory(disk)
     assert open_log(directory).fault is None
-    directory.close()
-
-
-def test_timestamps_may_jump(tmp_path: Path) -> None:
-    directory = open_directory(LocalDisk(tmp_path))
-    log = open_log(directory, SMALL)
-    random = Random(3)
-    timestamps = [random.randrange(1000) for _ in range(80)]
-    for timestamp in timestamps:
-        append(log, timestamp=timestamp)
-    for asked in range(-1, 1002, 7):
-        expected = next((at for at, one in enumerate(timestamps) if one >= asked), None)
-        found = log.offset_for_timestamp(asked)
-        assert (None if found is None else found.offset) == expected
-    highest = log.max_timestamp()
-    assert highest is not None
-    assert highest[:2] == (timestamps.index(max(timestamps)), max(timestamps))
     directory.close()

@@ -35,7 +35,7 @@ def fill_offset(
             " -1 (latest), -2 (earliest), -3 (largest timestamp)"
         )
     found = (
-        log.max_timestamp()
+        log.max_timestamp(partition.core.high_watermark)
         if timestamp_ms == MAX_TIMESTAMP
         else log.offset_for_timestamp(timestamp_ms)
     )

@@ -23,7 +23,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from tidelog.records.batch import BatchHeader, assigned_prefix
+from tidelog.records.batch import BatchHeader, assigned_prefix, read_header
 from tidelog_broker.storage import damage, log_cutting, log_times, scrubbing
 from tidelog_broker.storage.journal import CUT, ENDS, RESET, STARTS
 from tidelog_broker.storage.log_body import LogBody
@@ -76,6 +76,8 @@ class Log(LogState):
         parts: tuple[Buffer, ...]
         if new_header is not None:
             parts = (prefix, memoryview(new_header)[16:], memoryview(batch)[61:])
+            # Lookups and retention go by the time that readers are shown.
+            header = read_header(new_header)
         elif size <= _COPIED_BYTES_MAX and isinstance(batch, bytes):
             parts = (prefix + batch[16:],)
         else:
@@ -276,10 +278,10 @@ class Log(LogState):
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The batch with the highest timestamp; None in an empty log."""
+    def max_timestamp(self, end: int) -> TimestampOffset | None:
+        """The batch with the highest timestamp of those below `end`; None where there is none."""
         try:
-            return log_times.latest(self.body(), self.log_start)
+            return log_times.latest(self.body(), self.log_start, end)
         except OSError as error:
             raise self._unreadable(error) from error
 

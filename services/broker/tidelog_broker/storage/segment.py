@@ -224,6 +224,17 @@ class Segment:
                 return header
         return None
 
+    def max_timestamp_below(self, end: int) -> int:
+        """The highest timestamp of the batches that end at or below this offset; -1 for none."""
+        index = self.index()
+        relative = min(end - self.base_offset, RELATIVE_OFFSET_MAX)
+        position, highest = index.timestamp_before(relative)
+        for _, header in self.walk(position, first_bytes=_FIRST_WALK_BYTES):
+            if header.next_offset > end:
+                break
+            highest = max(highest, header.max_timestamp)
+        return highest
+
     # --- index ---------------------------------------------------------------------------------
 
     def read_index(self) -> SegmentIndex:

@@ -100,6 +100,13 @@ class SegmentIndex:
         at = bisect_left(self._timestamps, timestamp)
         return self._places[at - 1] & _POSITION_MASK if at else 0
 
+    def timestamp_before(self, relative_offset: int) -> tuple[int, int]:
+        """The nearest known place at or before this offset, and the highest timestamp before it."""
+        at = bisect_right(self._places, relative_offset << _POSITION_BITS | _POSITION_MASK)
+        if not at:
+            return 0, -1
+        return self._places[at - 1] & _POSITION_MASK, self._timestamps[at - 1]
+
     def cut(self, position: int) -> None:
         """Forget everything at or behind this position; the files must be written anew."""
         keep = bisect_left(self._places, position, key=_position)

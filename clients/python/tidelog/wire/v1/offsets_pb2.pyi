@@ -57,8 +57,9 @@ class ListOffsetsPartition(_message.Message):
     leader_epoch: _builtins.int
     """what the client knows; another one is fenced"""
     timestamp_ms: _builtins.int
-    """Milliseconds since 1970: the first record at or after it. -1 latest, -2 earliest,
-    -3 the record with the largest timestamp.
+    """Milliseconds since 1970: the first batch that holds a record at or after it. -1 latest,
+    -2 earliest, -3 the first batch with the largest timestamp. The broker never looks inside a
+    batch: the record itself may lie some records behind its first, which the reader finds out.
     """
     def __init__(
         self,
@@ -119,11 +120,13 @@ class PartitionOffset(_message.Message):
     topic_id: _builtins.bytes
     partition: _builtins.int
     offset: _builtins.int
-    """-1: no record is as late as that"""
+    """of the batch's first record; -1: no record is as late as that"""
     timestamp_ms: _builtins.int
-    """of that record; -1 where none was asked for"""
+    """Of the first record where that is late enough, else the largest of the batch; -1 where no
+    time was asked for.
+    """
     leader_epoch: _builtins.int
-    """of that record; -1 where there is none"""
+    """of that batch; -1 where there is none"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     def __init__(
