@@ -30,6 +30,7 @@ from tidelog.records.batch import (
 )
 from tidelog_broker.partition.core import PartitionCore
 from tidelog_broker.partition.waiting import CommitQueue, PendingProduce
+from tidelog_broker.storage.leader_epochs import UNKNOWN
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.producer_state import Duplicate
 from tidelog_runtime.disk import Buffer
@@ -266,7 +267,12 @@ class Partition:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one and where it ends; (-1, -1) where there is none."""
-        return self.log.end_offset_for_epoch(epoch)
+        found = self.log.end_offset_for_epoch(epoch)
+        if found == UNKNOWN and epoch >= 0 and self.log.log_end > 0:
+            # Every batch is deleted, and with it what told of its epoch. Nothing is left to part
+            # from: whoever has read up to the end agrees with this log.
+            return min(epoch, self.core.leader_epoch), self.log.log_end
+        return found
 
     def divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Where the reader's log and this one part: (epoch, its end); None if they agree."""
