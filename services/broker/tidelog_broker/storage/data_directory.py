@@ -19,11 +19,11 @@ from tidelog.errors import StorageError, UnsupportedVersion
 from tidelog.model import PartitionId, TopicId
 from tidelog_broker.storage import checkpoints, identity, names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
+from tidelog_broker.storage.evidence import Evidence
 from tidelog_broker.storage.frames import DamagedFile
-from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, UNKNOWN_END, Journal, key_of
+from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, key_of
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import CleanState
-from tidelog_broker.storage.recovery import Expectation
 from tidelog_broker.storage.volume import PurgeStep, Volume
 from tidelog_runtime.disk import Disk
 
@@ -107,31 +107,20 @@ class DataDirectory:
                 self._watermarks = checkpoints.decode_watermarks(content, names.WATERMARKS)
             except DamagedFile:
                 disk.remove(names.WATERMARKS)
+        self._evidence = Evidence(self._journal, self._clean_states, self._watermarks)
+        self._evidence.say_what_is_lost()
         self._remove_leftovers(now_ms)
         stored = self.stored_partitions()
-        self._unproved = self._without_proof(stored)
+        self._unproved = self._evidence.without_proof(stored)
         self.was_clean = self.was_clean and not self._unproved
         if not self.was_clean:
             # What recovery builds on must not vanish with a name that was never synced.
             for topic_id in sorted({partition_id.topic_id for partition_id in stored}):
                 disk.sync_directory(names.topic_folder(topic_id))
-        self._journal.begin(stored, is_proved=not self._unproved)
+        vouched = self._evidence.vouched()
+        self._journal.begin(stored, vouched, is_proved=not self._unproved)
         self._journal.sync()
         self.volume.space.check(now_ms)
-
-    def _without_proof(self, stored: list[PartitionId]) -> set[PartitionId]:
-        """The logs, there or missing, that this start has to recover.
-
-        A start that ended before it had opened them closes the directory and knows no more of them
-        than it found: its marker tells of the others alone.
-        """
-        durable = (key for key, end in self._journal.state.ends.items() if end > 0)
-        states = self._clean_states
-        return {
-            key
-            for key in (*stored, *durable)
-            if key not in states or not self._is_of_this_stop(key, states[key])
-        }
 
     def _count_as_proved(self, partition_id: PartitionId) -> None:
         self._unproved.discard(partition_id)
@@ -241,17 +230,18 @@ class DataDirectory:
             return log
         log = Log(self.volume, partition_id, topic_name, config)
         state = self._journal.state
-        log_start, log.high_watermark = self._known_marks(partition_id)
-        clean_state = self._clean_states.pop(partition_id, None)
+        log_start, log.high_watermark = self._evidence.marks(partition_id)
+        clean_state = self._evidence.of_clean_stop(partition_id)
+        self._clean_states.pop(partition_id, None)
         try:
             self._write_topic_name(partition_id.topic_id, topic_name)
             if partition_id in self._half_made:
                 self._disk.sync_directory(names.topic_folder(partition_id.topic_id))
                 self._disk.sync_directory(names.TOPICS)
-            if clean_state is not None and self._is_of_this_stop(partition_id, clean_state):
+            if clean_state is not None:
                 log.trust(clean_state, log_start)
             elif self._is_known(partition_id):
-                self._recover(log, log_start, now_ms)
+                self._recover(log, now_ms)
             else:
                 was_deleted = partition_id in state.deleted
                 log.begin_empty(log_start)
@@ -266,26 +256,6 @@ class DataDirectory:
         self._count_as_proved(partition_id)
         return log
 
-    def _known_marks(self, partition_id: PartitionId) -> tuple[int, int]:
-        """(log start, high watermark); those of a deleted namesake do not count."""
-        state = self._journal.state
-        high_watermark, log_start = self._watermarks.get(partition_id, (0, 0))
-        if not self._journal.intact or state.ends.get(partition_id) == UNKNOWN_END:
-            return log_start, high_watermark
-        if partition_id not in state.ends:
-            return 0, 0
-        return state.starts.get(partition_id, 0), high_watermark
-
-    def _is_of_this_stop(self, partition_id: PartitionId, clean_state: CleanState) -> bool:
-        """Whether the clean marker and the journal tell of the same end.
-
-        The journal was synced before the marker was written. If it tells of another end, somebody
-        has put an older marker back, or copied one of the two files without the other.
-        """
-        if not self._journal.intact:
-            return True
-        return self._journal.state.ends.get(partition_id) == clean_state.log_end
-
     def _is_known(self, partition_id: PartitionId) -> bool:
         if self._journal.state.ends.get(partition_id, 0) > 0:
             return True
@@ -298,14 +268,9 @@ class DataDirectory:
             self._disk.replace(f"{folder}/{names.TOPIC_NAME}", topic_name.encode())
             self._topic_names[topic_id] = topic_name
 
-    def _recover(self, log: Log, log_start: int, now_ms: int) -> None:
-        state = self._journal.state
+    def _recover(self, log: Log, now_ms: int) -> None:
         partition_id = log.partition_id
-        # A journal that is whole and does not know the partition says that nothing was durable.
-        end = state.ends.get(partition_id, 0 if self._journal.intact else UNKNOWN_END)
-        expected = Expectation(
-            None if end == UNKNOWN_END else end, log_start, state.cuts.get(partition_id)
-        )
+        expected = self._evidence.expectation(partition_id)
         scanned = log.recover(expected, now_ms)
         self._logs_recovered += 1
         for damaged_range in log.damaged_ranges:

@@ -9,10 +9,14 @@ on the disk and recovery reads on past the journalled end. It costs evidence: a 
 bytes synced within the last ten milliseconds before an unclean stop passes for a torn tail.
 
 A file begins with one STATE frame that replaces all before it, so an old file can go once the
-new one is durable. Frames hold one byte of kind and lines of `key, offset[, offset]`:
+new one is durable. What is unreadable between two frames is passed over: each frame is true by
+itself, so that only what stands nowhere else is lost: nothing that anybody acted on where a power
+cut did it. Frames hold one byte of kind and lines of
+`key, offset[, offset]`:
 
     key    16 bytes topic id, 4 bytes partition
-    STATE  1 byte flush policy, then lines of key, durable end (-1: not known), log start
+    STATE  1 byte flush policy, and whether lines are lost, then lines of key, durable end (-1: not
+           known), log start
     ENDS   key, durable end (also: a cut is done)
     STARTS key, log start
     CUT    key, new end          RESET  key, new start          DELETE key, 0
@@ -20,8 +24,9 @@ new one is durable. Frames hold one byte of kind and lines of `key, offset[, off
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,7 +34,14 @@ from tidelog.errors import UnsupportedVersion
 from tidelog.model import PartitionId, TopicId
 from tidelog_broker.storage import names
 from tidelog_broker.storage.config import FlushPolicy
-from tidelog_broker.storage.frames import DamagedFile, check_header, frame, frames, header
+from tidelog_broker.storage.frames import (
+    HEADER_SIZE,
+    DamagedFile,
+    check_header,
+    frame,
+    frames,
+    header,
+)
 from tidelog_runtime.disk import Disk, File
 
 _MAGIC: Final = b"TLjl"
@@ -50,6 +62,10 @@ _OFFSET: Final = struct.Struct(">q")
 UNKNOWN_END: Final = -1
 #: A policy's number in a STATE frame is its place here: the later, the less it proves.
 _POLICIES: Final = (FlushPolicy.COMMIT, FlushPolicy.INTERVAL, FlushPolicy.OS)
+#: Added to it: some of what came before could not be read, and not every log is proved since.
+_LOST_LINES: Final = 0x80
+#: How a frame behind unreadable bytes may begin: not three bytes long, and of a kind that is.
+_FRAME_BEGINS: Final = re.compile(rb"(?=\x00[\x00-\xff]{7}[\x02-\x06])", re.DOTALL)
 
 
 def key_of(partition_id: PartitionId) -> bytes:
@@ -68,13 +84,17 @@ class JournalState:
     deleted: set[PartitionId] = field(default_factory=set)
     #: The flush policy under which the ends were written.
     policy: FlushPolicy | None = None
+    #: Some of it could not be read: what is missing here may stand in other files.
+    has_lost_lines: bool = False
 
     def apply(self, kind: int, lines: memoryview) -> None:
         """Take one frame; a kind or length we do not know is damage."""
         if kind == STATE:
-            if (len(lines) - 1) % _STATE_LINE.size or lines[0] >= len(_POLICIES):
+            policy = lines[0] & ~_LOST_LINES
+            if (len(lines) - 1) % _STATE_LINE.size or policy >= len(_POLICIES):
                 raise DamagedFile("A STATE frame of the journal is not one")
-            self.policy = _POLICIES[lines[0]]
+            self.policy = _POLICIES[policy]
+            self.has_lost_lines = bool(lines[0] & _LOST_LINES)
             for known in (self.ends, self.starts, self.cuts):
                 known.clear()
             self.deleted.clear()
@@ -136,6 +156,8 @@ class Journal:
         self.state = JournalState()
         #: False when the journal was missing or its beginning unreadable.
         self.intact = True
+        #: Unreadable bytes stand before some that can be read.
+        self.has_gap = False
         #: The policy of the process before this one; None when nothing is known of it.
         self.previous_policy: FlushPolicy | None = None
         #: Whether every log was opened, and so recovered where that was due, or closed cleanly.
@@ -146,8 +168,8 @@ class Journal:
         #: Its folder has to be synced with it.
         self.name_is_new = True
         self._file: File
-        #: The policy that the file in use begins with.
-        self._begun_with = policy
+        #: How the STATE of the file in use begins.
+        self._begun_with = 0
         self._read()
 
     def _read(self) -> None:
@@ -164,23 +186,38 @@ class Journal:
         self._number = numbers[-1] if numbers else 0
         self._outdated = [names.journal(number) for number in numbers]
 
-    def begin(self, stored: Iterable[PartitionId], *, is_proved: bool) -> None:
+    def begin(
+        self,
+        stored: Iterable[PartitionId],
+        vouched: Mapping[PartitionId, tuple[int, int]],
+        *,
+        is_proved: bool,
+    ) -> None:
         """Begin this process's file, in a directory that holds these logs.
 
         It must not claim to know more of them than the files before it: another start may read it
-        before they are recovered.
+        before they are recovered. Of those that were closed cleanly `vouched` tells end and start,
+        which stand in where lines are lost.
         """
         self.is_proved = is_proved
         if not self.intact:
             self.state.ends.update(dict.fromkeys(stored, UNKNOWN_END))
+        if self.state.has_lost_lines or not self.intact:
+            for partition_id, (end, start) in vouched.items():
+                self.state.ends[partition_id] = end
+                self.state.starts[partition_id] = start
         self._file = self._begin_file()
 
     @property
-    def _proved_policy(self) -> FlushPolicy:
-        """The policy that everything the journal tells of was written under, or a stricter one."""
+    def _proved(self) -> int:
+        """What a STATE begins with: the policy that everything it tells of was written under, or a
+        stricter one, and whether it may lack something.
+        """
         if self.is_proved:
-            return self._policy
-        return max(self._policy, self.previous_policy or FlushPolicy.OS, key=_POLICIES.index)
+            return _POLICIES.index(self._policy)
+        before = self.previous_policy or FlushPolicy.OS
+        policy = max(_POLICIES.index(self._policy), _POLICIES.index(before))
+        return policy | (_LOST_LINES if self.state.has_lost_lines else 0)
 
     def _read_file(self, path: str) -> bool:
         content = self._disk.read_bytes(path)
@@ -191,11 +228,20 @@ class Journal:
         except DamagedFile:
             return False
         found_state = False
-        for _, payload in frames(content):
-            if not found_state and payload[0] != STATE:
+        position = HEADER_SIZE
+        while position < len(content):
+            for end, payload in frames(content, position):
+                if not found_state and payload[0] != STATE:
+                    return False
+                found_state = True
+                self.state.apply(payload[0], payload[1:])
+                position = end
+            if not found_state:
                 return False
-            found_state = True
-            self.state.apply(payload[0], payload[1:])
+            if position < len(content):
+                self.state.has_lost_lines = True
+                position = _next_frame(content, position + 1)
+                self.has_gap |= position < len(content)
         return found_state
 
     def _begin_file(self) -> File:
@@ -203,8 +249,7 @@ class Journal:
         file = self._disk.open(names.journal(self._number), create=True)
         file.truncate(0)
         state = self.state
-        policy = self._proved_policy
-        kind = (STATE, _POLICIES.index(policy))
+        kind = (STATE, self._proved)
         lines = [
             _STATE_LINE.pack(key.topic_id, key.partition, end, state.starts.get(key, 0))
             for key, end in state.ends.items()
@@ -222,7 +267,7 @@ class Journal:
         except OSError:
             file.close()
             raise
-        self._begun_with = policy
+        self._begun_with = kind[1]
         self.dirty = self.name_is_new = True
         return file
 
@@ -264,7 +309,7 @@ class Journal:
 
         Only between a finished sync and the next one.
         """
-        is_due = self._file.size > self._bytes_max or self._begun_with is not self._proved_policy
+        is_due = self._file.size > self._bytes_max or self._begun_with != self._proved
         if not is_due or self._outdated:
             return
         large, number, deleted = self._file, self._number, self.state.deleted
@@ -283,6 +328,14 @@ class Journal:
     def close(self) -> None:
         """Close the file; `sync` first."""
         self._file.close()
+
+
+def _next_frame(content: bytes, position: int) -> int:
+    """Where the next whole frame begins; the end when there is none."""
+    for found in _FRAME_BEGINS.finditer(content, position):
+        if next(frames(content, found.start()), None) is not None:
+            return found.start()
+    return len(content)
 
 
 class JournalSync:

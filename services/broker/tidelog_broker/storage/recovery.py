@@ -53,6 +53,8 @@ class Expectation:
     log_start: int = 0
     #: A cut that was announced and may not have happened: (CUT or RESET, offset).
     cut: tuple[int, int] | None = None
+    #: Some of the journal is lost: the log may end further on, and start there.
+    may_lag: bool = False
 
 
 @dataclass(slots=True)
@@ -159,8 +161,8 @@ class Recovery:
         # What lies below the log's start can't turn out torn: nobody reads it again. Retention may
         # be ahead of the journalled end, and no segment tells then what the snapshot does.
         trusted = max(self._durable, log.log_start)
-        if self._expected.journalled_end is None:
-            trusted = max(trusted, first)  # which is where such a log starts
+        if self._starts_with_first:
+            trusted = max(trusted, first)
         self._changed |= snapshots.remove_above(self._disk, self._folder, trusted)
         found = snapshots.newest(self._disk, self._folder, file_names=file_names, up_to=trusted)
         self._snapshot_offset = first
@@ -178,13 +180,21 @@ class Recovery:
                 log.snapshot_offset = covered
         return max(first, min(self._snapshot_offset, covered, self._durable))
 
+    @property
+    def _starts_with_first(self) -> bool:
+        """Whether the log starts where its first segment does, for want of better knowledge."""
+        expected, first = self._expected, self._log.segments[0].base_offset
+        if expected.journalled_end is None:
+            return True
+        return expected.may_lag and first > max(self._durable, expected.log_start)
+
     def _check_beginning(self) -> None:
         """The log start is known: segments missing there are missing data."""
         log = self._log
         self._next_offset = first = log.segments[0].base_offset
         if first <= log.log_start:
             return
-        if self._expected.journalled_end is None:
+        if self._starts_with_first:
             log.log_start = first
             return
         self._next_offset = log.log_start

@@ -1,0 +1,96 @@
+"""What the files of the last process tell of each log, before anybody looks into the log itself.
+
+Three files tell it: the journal, the clean marker and the watermarks. Which of them is believed is
+decided here. A journal that is whole is believed before all else. Where some of it could not be
+read, the marker of a clean stop and the watermarks stand in, and recovery hears that the journal
+may lag behind: what is missing in it is never a reason to remove what lies in a log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidelog.model import PartitionId
+from tidelog_broker.storage.journal import UNKNOWN_END, Journal
+from tidelog_broker.storage.log_state import CleanState
+from tidelog_broker.storage.recovery import Expectation
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """See the module."""
+
+    journal: Journal
+    clean_states: dict[PartitionId, CleanState]
+    #: (high watermark, log start); they lag, as the journal does not.
+    watermarks: Mapping[PartitionId, tuple[int, int]]
+
+    def say_what_is_lost(self) -> None:
+        """A torn end is what any power cut may leave; of the rest somebody should know."""
+        if self.journal.state.has_lost_lines and self.clean_states:
+            logger.error(
+                "the journal is damaged: the clean marker, the watermarks and the logs themselves"
+                " are believed in its place"
+            )
+        elif self.journal.has_gap:
+            logger.warning(
+                "the journal can't be read everywhere, as a power cut or a spoilt disk leaves it:"
+                " it may know less of logs than they hold"
+            )
+
+    def marks(self, partition_id: PartitionId) -> tuple[int, int]:
+        """(log start, high watermark); those of a deleted namesake do not count."""
+        state = self.journal.state
+        high_watermark, log_start = self.watermarks.get(partition_id, (0, 0))
+        if not self.journal.intact or state.ends.get(partition_id) == UNKNOWN_END:
+            return log_start, high_watermark
+        if state.has_lost_lines:
+            return max(log_start, state.starts.get(partition_id, 0)), high_watermark
+        if partition_id not in state.ends:
+            return 0, 0
+        return state.starts.get(partition_id, 0), high_watermark
+
+    def of_clean_stop(self, partition_id: PartitionId) -> CleanState | None:
+        """What the last stop vouches for; None where it vouches for nothing.
+
+        The journal was synced before the marker was written. If it is whole and tells of another
+        end, somebody has put an older marker back, or copied one of the files without the other.
+        """
+        found = self.clean_states.get(partition_id)
+        state = self.journal.state
+        if found is None or not self.journal.intact or state.has_lost_lines:
+            return found
+        return found if state.ends.get(partition_id) == found.log_end else None
+
+    def vouched(self) -> dict[PartitionId, tuple[int, int]]:
+        """End and start of each log that was closed cleanly."""
+        return {
+            key: (state.log_end, self.marks(key)[0])
+            for key in self.clean_states
+            if (state := self.of_clean_stop(key)) is not None
+        }
+
+    def without_proof(self, stored: Iterable[PartitionId]) -> set[PartitionId]:
+        """The logs, there or missing, that this start has to recover.
+
+        A start that ended before it had opened them closes the directory and knows no more of them
+        than it found: its marker tells of the others alone.
+        """
+        durable = (key for key, end in self.journal.state.ends.items() if end > 0)
+        return {key for key in (*stored, *durable) if self.of_clean_stop(key) is None}
+
+    def expectation(self, partition_id: PartitionId) -> Expectation:
+        """What recovery of a log is to find."""
+        state = self.journal.state
+        # A journal that is whole and does not know the partition says that nothing was durable.
+        end = state.ends.get(partition_id, 0 if self.journal.intact else UNKNOWN_END)
+        return Expectation(
+            None if end == UNKNOWN_END else end,
+            self.marks(partition_id)[0],
+            state.cuts.get(partition_id),
+            may_lag=state.has_lost_lines,
+        )

@@ -1,0 +1,141 @@
+"""A journal that a medium has spoilt: what it can't tell is no reason to remove what logs hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from storage_kit.batches import batch
+from storage_kit.directories import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    commit,
+    open_directory,
+    open_log,
+    read_all,
+)
+
+from tidelog.errors import LogCorrupt
+from tidelog.model import PartitionId
+from tidelog_broker.storage import DataDirectory, Log
+from tidelog_runtime.adapters.local_disk import LocalDisk
+
+START, END = 20, 30
+OTHER = PartitionId(TOPIC_ID, 1)
+LARGE = bytes(len(batch(b"")) * 8)
+
+
+def written(folder: Path, *, cleanly: bool) -> Path:
+    """Two logs of several segments, one of which was cut at its beginning; the journal's file."""
+    directory = open_directory(LocalDisk(folder))
+    logs = [open_log(directory), open_log(directory, partition_id=OTHER)]
+    for log in logs:
+        for _ in range(10):
+            append(log, LARGE)
+        commit(directory, log)
+    directory.close()
+    directory = open_directory(LocalDisk(folder))
+    logs = [open_log(directory), open_log(directory, partition_id=OTHER)]
+    for round_end in (START, END):
+        for log in logs:
+            while log.log_end < round_end:
+                append(log, LARGE)
+            commit(directory, log)
+        logs[0].advance_log_start(START, now_ms=NOW_MS)
+    assert logs[0].body().segments[0].base_offset == START
+    assert len(logs[0].body().segments) > 1
+    directory.close() if cleanly else directory.abandon()
+    (journal,) = folder.glob("journal-*")
+    return journal
+
+
+def check(log: Log, start: int) -> None:
+    """Everything that was acknowledged and not deleted is there."""
+    assert log.log_end == END
+    assert log.log_start <= start
+    for offset in range(log.log_start, start):
+        with pytest.raises(LogCorrupt):
+            log.read(offset, 1, end=END)
+    log.log_start = start
+    assert [header.base_offset for header in read_all(log)] == list(range(start, END))
+
+
+def reopened(folder: Path) -> DataDirectory:
+    directory = open_directory(LocalDisk(folder))
+    check(open_log(directory), START)
+    check(open_log(directory, partition_id=OTHER), 0)
+    return directory
+
+
+def spoilt(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_any_byte_of_it_may_be_spoilt(tmp_path: Path, cleanly: bool) -> None:
+    first = written(tmp_path / "0", cleanly=cleanly)
+    for at in range(6, first.stat().st_size, 3):
+        folder = tmp_path / f"{at}"
+        journal = written(folder, cleanly=cleanly)
+        journal.write_bytes(spoilt(journal.read_bytes(), at))
+        reopened(folder).abandon()
+        reopened(folder).close()
+        reopened(folder).close()
+
+
+def frame_ends(content: bytes) -> list[int]:
+    ends = [6]
+    while ends[-1] < len(content):
+        ends.append(ends[-1] + 8 + int.from_bytes(content[ends[-1] : ends[-1] + 4], "big"))
+    return ends
+
+
+def test_a_clean_stop_is_believed_all_the_same_and_the_damage_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = written(tmp_path, cleanly=True)
+    content = journal.read_bytes()
+    journal.write_bytes(spoilt(content, frame_ends(content)[2] - 1))
+    directory = open_directory(LocalDisk(tmp_path))
+    assert directory.was_clean
+    assert "the journal is damaged" in caplog.text
+    log = open_log(directory)
+    assert (log.log_start, log.log_end, log.damaged_ranges) == (START, END, [])
+    # It stays whole though nobody looked into it before the next kill.
+    directory.abandon()
+    caplog.clear()
+    directory = open_directory(LocalDisk(tmp_path))
+    assert directory.durable_evidence_intact
+    assert caplog.text == ""
+    log = open_log(directory)
+    assert (log.log_start, log.log_end, log.damaged_ranges) == (START, END, [])
+    directory.close()
+
+
+def test_what_was_lost_is_remembered_until_every_log_was_recovered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = written(tmp_path, cleanly=False)
+    content = journal.read_bytes()
+    ends = frame_ends(content)
+    begin, end = ends[-6], ends[-2]  # all that tells of the first log's second half
+    journal.write_bytes(content[:begin] + bytes(end - begin) + content[end:])
+    open_directory(LocalDisk(tmp_path)).abandon()
+    assert "can't be read everywhere" in caplog.text
+    directory = open_directory(LocalDisk(tmp_path))
+    check(open_log(directory), START)
+    directory.abandon()
+    reopened(tmp_path).close()
+
+
+def test_a_torn_end_is_what_a_power_cut_leaves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = written(tmp_path, cleanly=False)
+    content = journal.read_bytes()
+    journal.write_bytes(content[: frame_ends(content)[-2] + 3] + bytes(4096))
+    directory = reopened(tmp_path)
+    assert directory.durable_evidence_intact
+    assert caplog.text == ""
+    directory.close()
