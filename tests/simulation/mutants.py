@@ -60,7 +60,7 @@ def _producers_forgotten_at_restart() -> contextlib.AbstractContextManager[Any]:
 
     def recover(log: LogState, *args: Any) -> int:
         scanned = original(log, *args)
-        log.body().producers = ProducerStates()
+        log.body().producers = ProducerStates(20_000)
         return scanned
 
     return mock.patch.object(LogState, "recover", recover)

@@ -135,7 +135,7 @@ def _check_epochs(log: Log, held: list[BatchHeader]) -> None:
 
 
 def _check_producers(log: Log, held: list[BatchHeader]) -> None:
-    replay = ProducerStates()
+    replay = ProducerStates(len(held) + 1)
     for header in held:
         if header.base_sequence >= 0:
             replay.record(header, header.base_offset, 0)

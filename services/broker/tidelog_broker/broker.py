@@ -427,6 +427,7 @@ def storage_config(config: BrokerConfig) -> StorageConfig:
         flush_ms=config.flush_ms,
         max_open_files=config.max_open_files,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
+        producer_ids_max=config.max_producer_ids_per_partition,
     )
 
 

@@ -15,12 +15,14 @@ def test_the_settings_of_a_broker_reach_its_data_directory() -> None:
         flush_ms="7",
         max_open_files="77",
         producer_id_expiration_ms="777",
+        max_producer_ids_per_partition="7777",
     )
     assert storage_config(config) == StorageConfig(
         flush_policy=FlushPolicy.INTERVAL,
         flush_ms=7,
         max_open_files=77,
         producer_id_expiration_ms=777,
+        producer_ids_max=7777,
     )
 
 

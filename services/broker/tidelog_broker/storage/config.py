@@ -46,6 +46,8 @@ class StorageConfig:
     #: Log files kept open at most; half of the process's descriptor limit is a good value.
     max_open_files: int = 10_000
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+    #: Producers remembered a partition: an id costs a client nothing, and half a kilobyte here.
+    producer_ids_max: int = 20_000
     #: Producer state is written after so many bytes: the most that recovery has to replay.
     snapshot_interval_bytes: int = 16 << 20
     #: The journal is begun anew past this size.

@@ -215,11 +215,12 @@ class LogBody:
         """What is known without reading the log, and as of which offset."""
         disk, folder = self.volume.disk, self.folder
         file_names = disk.list_directory(folder)
-        found = snapshots.newest(disk, folder, file_names=file_names, up_to=offset)
+        limit = self.volume.config.producer_ids_max
+        found = snapshots.newest(disk, folder, file_names=file_names, up_to=offset, limit=limit)
         first = self._bases[0] if self._bases else offset
         if found is not None and found[0] >= first:
             return found
-        return first, ProducerStates()
+        return first, ProducerStates(limit)
 
     def forget_caches_above(self, log_end: int) -> None:
         """The log is about to be cut: what caches know of later offsets must never be believed."""

@@ -140,7 +140,7 @@ class LogState:
         """The partition is new on this disk; its folder becomes durable with its first batch."""
         folder = self._make_folder()
         self._body = LogBody(self._volume, folder)
-        self._body.producers = ProducerStates()
+        self._body.producers = ProducerStates(self._volume.config.producer_ids_max)
         self._take_numbers(log_start, log_start)
         self._volume.journal.write(ENDS, [(self.partition_id, self.journal_key, log_start)])
 

@@ -3,6 +3,8 @@
 The broker asks `check` before it appends; every append and every replay of the log calls
 `record`, so that a replica and a restart arrive at the same state. Per producer the last five
 batches are kept: a producer has at most five in flight, so a lost reply is always among them.
+Ids cost a client nothing, so their number is bounded: past the limit those that were silent for
+longest are forgotten, which replicas decide alike, since their logs do.
 """
 
 from __future__ import annotations
@@ -72,12 +74,13 @@ class Producer:
 
 
 class ProducerStates:
-    """The producers of one log."""
+    """The producers of one log, at most `limit`."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "_limit")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
         self._by_id: dict[int, Producer] = {}
+        self._limit = limit
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -134,6 +137,8 @@ class ProducerStates:
         """The batch stands in the log; never refuses, since the log is the truth."""
         producer = self._by_id.get(header.producer_id)
         if producer is None:
+            if len(self._by_id) >= self._limit:
+                self._make_room()
             producer = self._by_id[header.producer_id] = Producer(header.producer_epoch, array("q"))
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
@@ -142,6 +147,16 @@ class ProducerStates:
         if len(numbers) == _NUMBERS_KEPT:
             del numbers[:_NUMBERS]
         numbers.extend((header.base_sequence, header.last_sequence, base_offset, now_ms))
+
+    def _make_room(self) -> None:
+        """Forget a tenth of them at once, so that looking for them costs each next one little."""
+        silent_for_longest = sorted(self._by_id, key=self._last_offset)
+        kept = self._limit - self._limit // 10 - 1
+        for producer_id in silent_for_longest[: len(self._by_id) - kept]:
+            del self._by_id[producer_id]
+
+    def _last_offset(self, producer_id: int) -> int:
+        return self._by_id[producer_id].numbers[-2]
 
     def replay(self, header: BatchHeader, now_ms: int) -> None:
         """The batch was found in the log; its own append time counts where the broker stamped it.
@@ -182,10 +197,10 @@ class ProducerStates:
         return seal(_MAGIC, _VERSION, b"".join(parts))
 
     @classmethod
-    def decode(cls, content: bytes, path: str) -> ProducerStates:
+    def decode(cls, content: bytes, path: str, limit: int) -> ProducerStates:
         """The state in a snapshot file; DamagedFile when it cannot be trusted."""
         payload = unseal(content, _MAGIC, _VERSION, path)
-        found = cls()
+        found = cls(limit)
         try:
             (count,) = struct.unpack_from(">I", payload)
             position = 4
@@ -201,4 +216,6 @@ class ProducerStates:
                 found._by_id[producer_id] = Producer(epoch, numbers, silent_ms)
         except struct.error as error:
             raise DamagedFile(f"{path} ends within a producer", cause=str(error)) from None
+        if len(found) > limit:
+            found._make_room()
         return found

@@ -61,11 +61,11 @@ class Expectation:
 class LoadedLog:
     """What recovery found, or made."""
 
+    producers: ProducerStates
     segments: list[Segment] = field(default_factory=list)
     log_start: int = 0
     log_end: int = 0
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    producers: ProducerStates = field(default_factory=ProducerStates)
     damaged_ranges: list[DamagedRange] = field(default_factory=list)
     #: The last segment ends in damage: nothing may be appended to it.
     needs_roll: bool = False
@@ -97,7 +97,8 @@ class Recovery:
             self._limit = expected.cut[1]
         self._now_ms = now_ms
         self._interval_bytes = interval_bytes
-        self._log = LoadedLog(log_start=expected.log_start)
+        producers = ProducerStates(volume.config.producer_ids_max)
+        self._log = LoadedLog(producers, log_start=expected.log_start)
         self._next_offset = 0
         self._scan_from = 0
         self._snapshot_offset = 0
@@ -164,7 +165,10 @@ class Recovery:
         if self._starts_with_first:
             trusted = max(trusted, first)
         self._changed |= snapshots.remove_above(self._disk, self._folder, trusted)
-        found = snapshots.newest(self._disk, self._folder, file_names=file_names, up_to=trusted)
+        limit = self._volume.config.producer_ids_max
+        found = snapshots.newest(
+            self._disk, self._folder, file_names=file_names, up_to=trusted, limit=limit
+        )
         self._snapshot_offset = first
         if found is not None and found[0] >= first:
             self._snapshot_offset, log.producers = found

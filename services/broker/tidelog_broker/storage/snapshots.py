@@ -61,15 +61,18 @@ def sync(disk: Disk, folder: str, offset: int) -> None:
 
 
 def newest(
-    disk: Disk, folder: str, *, file_names: Iterable[str], up_to: int
+    disk: Disk, folder: str, *, file_names: Iterable[str], up_to: int, limit: int
 ) -> tuple[int, ProducerStates] | None:
-    """The newest readable snapshot at or below an offset; those of no use are removed."""
+    """The newest readable snapshot at or below an offset; those of no use are removed.
+
+    At most `limit` producers of it are known from now on.
+    """
     for offset in reversed(offsets(file_names)):
         path = names.stem(folder, offset) + SNAPSHOT
         if offset > up_to:
             continue
         try:
-            return offset, ProducerStates.decode(disk.read_bytes(path), path)
+            return offset, ProducerStates.decode(disk.read_bytes(path), path, limit)
         except (DamagedFile, UnsupportedVersion):
             disk.remove(path)
     return None

@@ -69,6 +69,7 @@ class BrokerConfig:
     max_concurrent_rpcs: int
     max_open_files: int
     producer_id_expiration_ms: int
+    max_producer_ids_per_partition: int
     log_retention_check_interval_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
     memory_tune: bool

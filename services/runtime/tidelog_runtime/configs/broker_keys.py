@@ -82,6 +82,14 @@ DURABILITY_KEYS: Final = (
         minimum=1,
     ),
     ConfigKey(
+        "max.producer.ids.per.partition",
+        ConfigType.INT,
+        20_000,
+        "So many producers are remembered a partition; past it those that were silent for longest"
+        " are forgotten.",
+        minimum=10,
+    ),
+    ConfigKey(
         "log.retention.check.interval.ms",
         ConfigType.DURATION,
         300_000,
