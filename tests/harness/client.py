@@ -187,6 +187,16 @@ class Client:
         """Opens a fetch stream."""
         return FetchStreamClient(self.broker)
 
+    async def fill(self, places: int) -> list[FetchStreamClient]:
+        """Streams that hold so many of a listener's places for calls."""
+        streams = []
+        for _ in range(places):
+            stream = self.fetch_stream()
+            await stream.say(fetch_pb2.FetchPartition(topic="gone"), credit_bytes=1)
+            assert (await stream.one()).HasField("error")
+            streams.append(stream)
+        return streams
+
 
 class ProduceStreamClient:
     """One produce stream."""

@@ -9,7 +9,7 @@ from storage_kit.batches import batch
 
 from harness.client import partition_batch, produce_request
 from harness.nodes import LiveNode, on_node
-from tidelog.wire.v1 import fetch_pb2, handshake_pb2
+from tidelog.wire.v1 import handshake_pb2
 
 HELLO = handshake_pb2.HandshakeRequest(protocol=handshake_pb2.VersionRange(min=1, max=1))
 
@@ -38,9 +38,7 @@ async def test_an_answer_grows_as_large_as_is_set(node: LiveNode) -> None:
 
 @on_node(max_concurrent_rpcs="1")
 async def test_so_many_calls_are_served_at_once_as_is_set(node: LiveNode) -> None:
-    stream = node.client.fetch_stream()
-    await stream.say(fetch_pb2.FetchPartition(topic="gone"), credit_bytes=1)
-    assert (await stream.one()).HasField("error")
+    (stream,) = await node.client.fill(1)
     with pytest.raises(AioRpcError) as refused:
         await node.client.broker.Handshake(HELLO)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

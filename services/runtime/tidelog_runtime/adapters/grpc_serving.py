@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import inspect
 import socket
@@ -17,19 +16,14 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from tidelog.errors import InvalidRequest, TidelogError
+from tidelog_runtime.adapters.running_calls import HEALTH_SERVICE, RunningCalls
 from tidelog_runtime.configs.endpoint import Endpoint
 from tidelog_runtime.serving import Listener
 from tidelog_runtime.wire_errors import ERROR_KEY, to_wire
 
 MIB: Final = 1024 * 1024
-HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 #: What probes ask for: `liveness` never turns, `startup` and `readiness` follow the service.
 HEALTH_NAMES: Final = ("", "startup", "readiness")
-
-#: How long the tasks of calls may take to end once gRPC says that all is over; it takes a moment.
-ENDING_S: Final = 1.0
-#: Turns of the loop from a call's end until the task that waits for it has ended too.
-TURNS_TO_END: Final = 3
 _HELD: Final = "Another program may hold the port: set {setting}, or 0 for any free one"
 _NOT_OURS: Final = (
     "Listen at an address or a name of this machine: 127.0.0.1 for this machine alone,"
@@ -66,12 +60,8 @@ class GrpcServing:
         services: tuple[str, ...],
     ) -> GrpcRunningServer:
         """Opens one listener; AddressUnavailable says why it can't."""
-        calls = RunningCalls()
-        server = grpc.aio.server(
-            interceptors=(calls, RefusesUnreadable()),
-            maximum_concurrent_rpcs=self._limits.concurrent_calls_max,
-            options=self._options(),
-        )
+        calls = RunningCalls(self._limits.concurrent_calls_max)
+        server = grpc.aio.server(interceptors=(calls, RefusesUnreadable()), options=self._options())
         health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         register(server)
@@ -98,34 +88,6 @@ class GrpcServing:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
         ]
-
-
-class RunningCalls(grpc.aio.ServerInterceptor):
-    """Knows the task of each call, since gRPC's `stop` may return before the last has ended."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    async def intercept_service(
-        self,
-        continuation: Callable[
-            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
-        ],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Notes the task in which gRPC serves this call; nothing is changed."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await continuation(handler_call_details)
-
-    async def wait_until_ended(self) -> None:
-        """Returns when the tasks are gone, which after `stop` takes a moment."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=ENDING_S)
-        for _ in range(TURNS_TO_END):
-            await asyncio.sleep(0)
 
 
 class RefusesUnreadable(grpc.aio.ServerInterceptor):

@@ -170,7 +170,8 @@ LIMIT_KEYS: Final = (
         "max.concurrent.rpcs",
         ConfigType.INT,
         10_000,
-        "How many calls and streams are served at once; more are refused until some end.",
+        "How many calls and streams a listener serves at once; more are refused until some end."
+        " Checks of health have places of their own.",
         minimum=1,
     ),
     ConfigKey(
