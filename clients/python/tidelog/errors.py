@@ -292,6 +292,10 @@ class ThrottlingQuotaExceeded(RetriableError):
     code = 89
 
 
+class TooManyCalls(ThrottlingQuotaExceeded):
+    """The broker serves as many calls as max.concurrent.rpcs allows; this one did not begin."""
+
+
 class UnknownTopicId(StaleMetadataError):
     """No topic has this id: it was deleted, or created anew under the same name."""
 

@@ -20,7 +20,7 @@ from tidelog.channel_grpc import grpc_channel_factory
 from tidelog.engine.calls import error_of_call
 from tidelog.engine.connections import PROTOCOL_MAX, PROTOCOL_MIN, SOFTWARE
 from tidelog.engine.wire_errors import error_of
-from tidelog.errors import InvalidConfig, TidelogError, UnsupportedVersion
+from tidelog.errors import InvalidConfig, TidelogError, TooManyCalls, UnsupportedVersion
 from tidelog.settings import addresses
 from tidelog.version import __version__
 from tidelog.wire.v1 import broker_pb2_grpc, common_pb2, handshake_pb2, metadata_pb2
@@ -203,6 +203,8 @@ class Examination:
                 "This may be another service's port, or a cluster's internal one:"
                 " clients use `listeners`, 9094 by default",
             )
+        if isinstance(error, TooManyCalls):
+            return Failure(step, f"{error.message}: {error.cause}", error.hint)
         proxy = next((name for name in PROXY_VARIABLES if os.environ.get(name)), None)
         advice = (
             "Something listens there: is this the port for clients (`listeners`, 9094 by default),"

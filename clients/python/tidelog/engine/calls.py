@@ -14,7 +14,9 @@ from tidelog.errors import (
     BrokerUnreachable,
     OutcomeUnknown,
     RequestTimedOut,
+    ThrottlingQuotaExceeded,
     TidelogError,
+    TooManyCalls,
     UnsupportedVersion,
     error_from_wire,
 )
@@ -36,6 +38,12 @@ CONNECTING_FAILURES: Final = {
     "Domain name not found": "the name of the machine is not known",
     "connection attempt timed out": "nothing answered, not even a refusal",
 }
+
+#: gRPC has one status for messages that are too large and for all else that may be used up. So
+#: its details decide: these are of the sender or the receiver of a message, on either side.
+SIZE_SIGN: Final = "message larger than max"
+#: These are of a server whose limit is gRPC's own, as it was in brokers before they had words.
+LIMIT_SIGN: Final = "Concurrent RPC limit exceeded"
 
 
 @contextmanager
@@ -82,7 +90,7 @@ def error_of_call(failure: grpc.aio.AioRpcError, address: str) -> TidelogError:
     """The exception for a call that failed as a whole."""
     for key, value in failure.trailing_metadata() or ():
         if key == ERROR_KEY and isinstance(value, bytes):
-            return error_of(common_pb2.Error.FromString(value))
+            return _as_said(error_of(common_pb2.Error.FromString(value)), failure.code(), address)
     details = in_words(failure.details() or failure.code().name)
     match failure.code():
         case grpc.StatusCode.UNAVAILABLE:
@@ -100,10 +108,38 @@ def error_of_call(failure: grpc.aio.AioRpcError, address: str) -> TidelogError:
                 hint="It may be an older Tidelog, or no Tidelog at all",
             )
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return error_from_wire(
-                common_pb2.RECORD_LIST_TOO_LARGE, f"A message for {address} is too large: {details}"
-            )
+            return _used_up(details, address)
         case _:
             return OutcomeUnknown(
                 f"The call to {address} failed with {failure.code().name}", cause=details
             )
+
+
+def _as_said(error: TidelogError, code: grpc.StatusCode, address: str) -> TidelogError:
+    """The broker's own error; one that it gives at the door does not know the address dialled."""
+    at_the_door = code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    if at_the_door and isinstance(error, ThrottlingQuotaExceeded):
+        return _too_many_calls(address, error.message, error.hint)
+    return error
+
+
+def _used_up(details: str, address: str) -> TidelogError:
+    if SIZE_SIGN in details:
+        return error_from_wire(
+            common_pb2.RECORD_LIST_TOO_LARGE, f"A message for {address} is too large: {details}"
+        )
+    if LIMIT_SIGN in details:
+        hint = "Try again when some have ended, or raise max.concurrent.rpcs of the broker"
+        return _too_many_calls(address, details, hint)
+    # Nobody knows who says so, nor what of the call was done.
+    return BrokerUnreachable(
+        f"The broker at {address}, or what stands before it, can't serve a call at present",
+        cause=details,
+        hint="Something is used up there: its log and its machine have the reason",
+    )
+
+
+def _too_many_calls(address: str, cause: str, hint: str) -> TooManyCalls:
+    return TooManyCalls(
+        f"The broker at {address} takes no more calls at present", cause=cause, hint=hint
+    )

@@ -16,7 +16,13 @@ import grpc
 from grpc.aio import EOF
 
 from tidelog.engine.calls import error_of_call, is_being_cancelled
-from tidelog.errors import BrokerUnreachable, OutcomeUnknown, RequestTimedOut, TidelogError
+from tidelog.errors import (
+    BrokerUnreachable,
+    OutcomeUnknown,
+    RequestTimedOut,
+    TidelogError,
+    TooManyCalls,
+)
 
 if TYPE_CHECKING:
     from tidelog.engine.connections import Connection, Connections
@@ -50,6 +56,9 @@ class Station(Protocol):
 
     def on_lost(self, batches: list[QueuedBatch], error: TidelogError) -> None:
         """No answer will come."""
+
+    def on_turned_away(self, batches: list[QueuedBatch], error: TidelogError) -> None:
+        """The broker has not let the stream in: nothing of it was done."""
 
     def on_broken(self, failure: BaseException) -> None:
         """A bug ended the lane: everything gets the verdict that can still be given."""
@@ -267,8 +276,10 @@ class BrokerLane:
 
     def _lose_unanswered(self, error: TidelogError | None) -> None:
         lost, self._unanswered = self._unanswered, {}
+        turned_away = isinstance(error, TooManyCalls)
+        lose = self._station.on_turned_away if turned_away else self._station.on_lost
         for request in lost.values():
-            self._station.on_lost(
+            lose(
                 request.batches,
                 error or OutcomeUnknown(f"The stream to the broker at {self.address} ended"),
             )

@@ -301,6 +301,14 @@ class Pipeline:
         self._settle()
         self.schedule()
 
+    def on_turned_away(self, batches: list[QueuedBatch], error: TidelogError) -> None:
+        """See `lane.Station`."""
+        now = self._loop.time()
+        for batch in batches:
+            self.core.on_refused(batch, error, now)
+        self._settle()
+        self.schedule()
+
     def on_broken(self, failure: BaseException) -> None:
         """See `lane.Station`."""
         logger.error("The producer failed and takes no more records", exc_info=failure)
