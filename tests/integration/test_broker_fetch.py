@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from grpc.aio import AioRpcError
@@ -12,6 +14,7 @@ from harness.client import partition_batch, produce_request
 from harness.nodes import LiveNode, on_node
 from tidelog.records.decoder import decode_records
 from tidelog.wire.v1 import common_pb2, fetch_pb2
+from tidelog_broker.storage.log_reader import LogReader
 
 
 def request(
@@ -107,6 +110,39 @@ async def test_a_fetch_waits_no_longer_than_max_wait(node: LiveNode) -> None:
     answer = await only(node, request(orders(1), min_bytes=1, max_wait_ms=0))
     assert answer.records == b""
     assert not answer.HasField("error")
+
+
+@on_node()
+async def test_a_fetch_reads_once_however_long_it_waits(node: LiveNode) -> None:
+    await node.client.create("orders")
+    size = len(batch(b"x" * 1_000))
+    reads: list[int] = []
+    read = LogReader.read
+
+    def count(reader: LogReader, offset: int, *values: Any, **options: Any) -> bytes:
+        reads.append(offset)
+        return read(reader, offset, *values, **options)
+
+    with patch.object(LogReader, "read", count):
+        wanted = request(orders(), min_bytes=size * 20, max_wait_ms=3_600_000)
+        pending = asyncio.ensure_future(only(node, wanted))
+        for _ in range(20):
+            assert not pending.done()
+            await node.client.produce("orders", batch(b"x" * 1_000))
+        assert len((await pending).records) == size * 20
+    assert reads == [0]
+
+
+@on_node()
+async def test_a_fetch_does_not_wait_for_what_its_answer_can_not_hold(node: LiveNode) -> None:
+    await node.client.create("orders", configs={"segment.bytes": str(1 << 20)})
+    size = len(batch(bytes(300_000)))
+    for _ in range(4):
+        await node.client.produce("orders", batch(bytes(300_000)))
+    # It ends with the segment, and a partition's part of it with what is wanted of the partition.
+    for part, batches in ((orders(), 3), (orders(max_bytes=size * 2 + 1), 2)):
+        wanted = request(part, min_bytes=1 << 20, max_wait_ms=3_600_000)
+        assert len((await only(node, wanted)).records) == size * batches
 
 
 @on_node()

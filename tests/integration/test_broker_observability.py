@@ -21,6 +21,7 @@ from harness.client import Client
 from harness.nodes import LiveNode, on_node, run_on_node
 from harness.processes import running_node
 from tidelog import AsyncConsumer
+from tidelog.wire.v1 import fetch_pb2
 from tidelog_runtime.adapters.grpc_serving import HEALTH_NAMES
 from tidelog_runtime.structured_logs import JsonFormatter, TextFormatter, is_news
 
@@ -119,6 +120,23 @@ async def test_a_reader_to_an_offset_is_sent_nothing_behind_it(node: LiveNode) -
         assert [record.offset async for record in consumer] == [1, 2, 3, 4]
     seen = await scrape(node)
     assert seen["tidelog_bytes_out_total", (("topic", "orders"),)] == 3 * len(content)
+
+
+@on_node()
+async def test_what_a_fetch_waits_for_counts_once(node: LiveNode) -> None:
+    await node.client.create("orders")
+    content = batch(b"a", b"b")
+    request = fetch_pb2.FetchRequest(
+        options=fetch_pb2.FetchOptions(min_bytes=10 * len(content), max_wait_ms=3_600_000),
+        partitions=[fetch_pb2.FetchPartition(topic="orders")],
+    )
+    pending = asyncio.ensure_future(node.client.broker.Fetch(request))
+    for _ in range(10):
+        await node.client.produce("orders", content)
+    (answer,) = (await pending).partitions
+    assert len(answer.records) == 10 * len(content)
+    seen = await scrape(node)
+    assert seen["tidelog_bytes_out_total", (("topic", "orders"),)] == len(answer.records)
 
 
 @on_node()

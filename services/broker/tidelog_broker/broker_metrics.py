@@ -79,7 +79,7 @@ class BrokerMetrics:
             (
                 ("tidelog_records_in", "Records appended"),
                 ("tidelog_bytes_in", "Bytes of batches appended"),
-                ("tidelog_bytes_out", "Bytes of batches read"),
+                ("tidelog_bytes_out", "Bytes of batches sent to readers"),
                 ("tidelog_duplicate_batches", "Repeated batches that were recognised"),
             )
         ):

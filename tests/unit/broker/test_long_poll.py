@@ -1,9 +1,8 @@
-"""A long poll that waits for more: it holds nothing of what it has read."""
+"""A long poll that waits for more: it reads once, when it answers."""
 
 from __future__ import annotations
 
 import asyncio
-import weakref
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -14,17 +13,16 @@ from tidelog_broker.api.fetch import LongPoll
 from tidelog_runtime.principal import ANONYMOUS
 
 
-class Response:
-    """Something that was read."""
+def test_nothing_is_read_before_it_is_worth_an_answer() -> None:
+    asked: list[str] = []
 
+    def is_worth_answering(_: LongPoll) -> bool:
+        asked.append("size")
+        return len(asked) == 3
 
-def test_what_was_read_goes_before_the_wait() -> None:
-    read: list[weakref.ref[Response]] = []
-
-    def read_all(_: LongPoll) -> tuple[Response, bool]:
-        response = Response()
-        read.append(weakref.ref(response))
-        return response, len(read) == 3
+    def read_all(_: LongPoll) -> fetch_pb2.FetchResponse:
+        asked.append("records")
+        return fetch_pb2.FetchResponse()
 
     async def main() -> None:
         broker: Any = SimpleNamespace()
@@ -32,14 +30,16 @@ def test_what_was_read_goes_before_the_wait() -> None:
         request = fetch_pb2.FetchRequest(options=options)
         poll = LongPoll(broker, Caller(ANONYMOUS, "", ""), request)
         answer = asyncio.create_task(poll.run(), name="long-poll")
-        for reads in (1, 2):
+        for times in (1, 2):
             for _ in range(10):
                 await asyncio.sleep(0)
-            assert len(read) == reads
-            assert read[-1]() is None, "nothing is kept"
+            assert asked == ["size"] * times
             poll.on_commit()
         await answer
-        assert len(read) == 3
+        assert asked == ["size", "size", "size", "records"]
 
-    with patch.object(LongPoll, "_read_all", read_all):
+    with (
+        patch.object(LongPoll, "_is_worth_answering", is_worth_answering),
+        patch.object(LongPoll, "_read_all", read_all),
+    ):
         asyncio.run(main())

@@ -120,6 +120,25 @@ def test_reads_until_an_offset_take_the_batch_that_holds_the_one_before_it(tmp_p
     directory.close()
 
 
+def test_what_is_measured_is_what_is_read(tmp_path: Path) -> None:
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory, LogConfig(index_interval_bytes=150, segment_bytes=1_000))
+    for number in range(25):
+        append(log, b"a%d" % number, b"b%d" % number)
+    bases = [segment.base_offset for segment in log.body().segments[1:]]
+    assert len(bases) > 1
+    for offset in range(50):
+        for end in range(0, 51, 2):
+            for until in (None, *range(offset + 1, 52)):
+                size, grows = log.measure(offset, end=end, until=until)
+                read = log.read(offset, 1 << 20, end=end, until=until)
+                assert size == len(read)
+                is_cut = any(offset < base < end for base in bases)
+                is_all = until is not None and until <= end
+                assert grows == (not read or not (is_cut or is_all))
+    directory.close()
+
+
 def test_clean_stop_opens_nothing_and_forgets_nothing(tmp_path: Path) -> None:
     directory = open_directory(LocalDisk(tmp_path))
     log = open_log(directory)

@@ -1,8 +1,8 @@
 """Fetch: the long-poll twin of the stream, and what both share of reading a partition.
 
-A fetch waits until `min_bytes` are there or `max_wait_ms` have passed, whichever comes first. At
-least one batch is always answered, however small the limits. Nothing that was read is kept while a
-long poll waits.
+A fetch waits until `min_bytes` are there or `max_wait_ms` have passed, whichever comes first; it
+does not wait for what one answer can't hold. At least one batch is always answered, however small
+the limits. Nothing is read while a long poll waits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: What a partition adds to an answer unless the client asks otherwise (max.partition.fetch.bytes).
 PARTITION_BYTES_DEFAULT: Final = 1024 * 1024
 #: More than this is worth an answer to everybody: beyond, an answer costs little by the byte, while
-#: what waits is read anew at each commit, or is held.
+#: what a stream gathers is held.
 GATHERED_BYTES_MAX: Final = 1024 * 1024
 
 
@@ -98,13 +98,23 @@ def fill_watermarks(answer: fetch_pb2.PartitionRecords, partition: Partition) ->
     answer.log_start_offset = partition.log.log_start
 
 
+def wanted_bytes(item: fetch_pb2.FetchPartition) -> int:
+    """How much of the partition the reader wants in one answer."""
+    return item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
+
+
+def divergence_of(partition: Partition, item: fetch_pb2.FetchPartition) -> tuple[int, int] | None:
+    """Where the reader's log and this one parted, as epoch and its end; None if they did not."""
+    if not item.HasField("last_fetched_epoch") or item.last_fetched_epoch == NO_LEADER_EPOCH:
+        return None
+    return partition.divergence(item.fetch_offset, item.last_fetched_epoch)
+
+
 def fill_divergence(
     answer: fetch_pb2.PartitionRecords, partition: Partition, item: fetch_pb2.FetchPartition
 ) -> bool:
     """Tells a reader that its log and this one parted, if they did."""
-    if not item.HasField("last_fetched_epoch") or item.last_fetched_epoch == NO_LEADER_EPOCH:
-        return False
-    divergence = partition.divergence(item.fetch_offset, item.last_fetched_epoch)
+    divergence = divergence_of(partition, item)
     if divergence is None:
         return False
     answer.diverging_epoch.leader_epoch, answer.diverging_epoch.end_offset = divergence
@@ -112,7 +122,7 @@ def fill_divergence(
 
 
 class LongPoll:
-    """One unary fetch: reads, and reads again when a partition moves, until it has enough."""
+    """One unary fetch: measures when a partition moves, and reads once there is enough."""
 
     def __init__(self, broker: Broker, caller: Caller, request: fetch_pb2.FetchRequest) -> None:
         self._broker = broker
@@ -133,11 +143,8 @@ class LongPoll:
         try:
             while True:
                 self._moved.clear()
-                response, enough = self._read_all()
-                if enough or loop.time() >= deadline:
-                    return response
-                # It is read anew when there is more: nobody counts what waiting calls hold.
-                del response
+                if loop.time() >= deadline or self._is_worth_answering():
+                    return self._read_all()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(deadline):
                         await self._moved.wait()
@@ -149,35 +156,66 @@ class LongPoll:
             partition.forget_reader(self)
         self._waits_for.clear()
 
-    def _read_all(self) -> tuple[fetch_pb2.FetchResponse, bool]:
-        """What can be read now, and whether it is worth answering with."""
-        options = self._request.options
+    # ------------------------------------------------------------------ waiting
+
+    def _is_worth_answering(self) -> bool:
+        """Whether there is enough, an error to tell, or nothing that could be added by waiting.
+
+        Sizes are known without reading: batches are read once, for the answer.
+        """
         self._stop_waiting()
+        options = self._request.options
+        bytes_max = answer_bytes_max(self._broker, options, self._broker.limits.fetch_bytes_max)
+        enough = enough_bytes(options, bytes_max)
+        there = 0
+        may_grow = False
+        for item in self._request.partitions:
+            try:
+                size, grows = self._measure(item)
+            except TidelogError:
+                return True
+            wanted = wanted_bytes(item)
+            there += min(size, wanted)
+            if there >= enough or not grows:
+                return True
+            may_grow = may_grow or size < wanted
+        return not may_grow
+
+    def _measure(self, item: fetch_pb2.FetchPartition) -> tuple[int, bool]:
+        """How much of the partition there is, and whether an answer that comes later has more."""
+        end_offset = end_offset_of(item)
+        partition = find_for_fetch(self._broker, self._caller, item)
+        partition.check_readable(item.fetch_offset, known_epoch_of(item))
+        if divergence_of(partition, item) is not None:
+            return 0, False
+        partition.call_on_commit(self)
+        self._waits_for.append(partition)
+        return partition.measure(item.fetch_offset, until=end_offset)
+
+    # ------------------------------------------------------------------ answering
+
+    def _read_all(self) -> fetch_pb2.FetchResponse:
+        """What can be read now."""
         response = fetch_pb2.FetchResponse()
-        limits = self._broker.limits
-        left = bytes_max = answer_bytes_max(self._broker, options, limits.fetch_bytes_max)
-        read_bytes = 0
-        urgent = not self._request.partitions
+        limit = self._broker.limits.fetch_bytes_max
+        left = answer_bytes_max(self._broker, self._request.options, limit)
+        is_first = True
         for item in self._request.partitions:
             answer = response.partitions.add(
                 topic=item.topic, topic_id=item.topic_id, partition=item.partition
             )
             answer.session = item.session
             try:
-                records, is_done = self._read(item, answer, left, is_first=read_bytes == 0)
+                self._read(item, answer, left, is_first=is_first)
             except TidelogError as error:
                 answer.error.CopyFrom(to_wire(error))
                 self._broker.add_leader_hint(
                     answer.leader, item.topic, item.topic_id, item.partition, error
                 )
-                urgent = True
                 continue
-            # What is there and does not fit any more comes no sooner for waiting.
-            is_full = not records and read_bytes > 0 and answer.high_watermark > item.fetch_offset
-            urgent = urgent or is_full or is_done or answer.HasField("diverging_epoch")
-            read_bytes += records
-            left -= records
-        return response, urgent or read_bytes >= enough_bytes(options, bytes_max)
+            left -= len(answer.records)
+            is_first = is_first and not answer.records
+        return response
 
     def _read(
         self,
@@ -186,29 +224,21 @@ class LongPoll:
         left: int,
         *,
         is_first: bool,
-    ) -> tuple[int, bool]:
-        """How much of the partition there is, and whether that is all that is ever wanted."""
+    ) -> None:
         end_offset = end_offset_of(item)
         partition = find_for_fetch(self._broker, self._caller, item)
         partition.check_readable(item.fetch_offset, known_epoch_of(item))
         fill_watermarks(answer, partition)
-        if fill_divergence(answer, partition, item):
-            return 0, False
-        partition.call_on_commit(self)
-        self._waits_for.append(partition)
-        if left <= 0:
-            return 0, False
-        wanted = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
-        max_bytes = min(wanted, left)
-        records, next_offset = partition.read(
+        if fill_divergence(answer, partition, item) or left <= 0:
+            return
+        answer.records, _ = partition.read(
             item.fetch_offset,
-            max_bytes,
+            min(wanted_bytes(item), left),
             known_epoch_of(item),
             until=end_offset,
             at_least_one=is_first,
         )
-        answer.records = records
-        return len(records), end_offset is not None and next_offset >= end_offset
+        partition.counters.bytes_out += len(answer.records)
 
 
 async def fetch(

@@ -26,6 +26,7 @@ from tidelog_broker.api.fetch import (
     fill_watermarks,
     find_for_fetch,
     known_epoch_of,
+    wanted_bytes,
 )
 from tidelog_broker.api.isolation import check_isolation
 from tidelog_broker.partition.partition import Partition
@@ -65,7 +66,7 @@ class FetchSession:
         self.offset = item.fetch_offset
         self.end_offset = end_offset_of(item)
         self.known_epoch = known_epoch_of(item)
-        self.max_bytes = item.max_bytes if item.max_bytes > 0 else PARTITION_BYTES_DEFAULT
+        self.max_bytes = wanted_bytes(item)
 
     def on_commit(self) -> None:
         """The partition has more to read, or has failed: this session has its turn again."""
@@ -288,6 +289,7 @@ class FetchStream:
             return 0
         answer = fetch_pb2.PartitionRecords(session=session.number)
         fill_watermarks(answer, partition)
+        partition.counters.bytes_out += len(records)
         response.add(answer, (records,), len(records))
         self._held_bytes += len(records)
         self._broker.answers.add(len(records))

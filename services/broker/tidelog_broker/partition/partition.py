@@ -262,8 +262,14 @@ class Partition:
         records = self.log.read(
             offset, max_bytes, end=high_watermark, until=until, at_least_one=at_least_one
         )
-        self.counters.bytes_out += len(records)
         return records, offset_after(records) if records else offset
+
+    def measure(self, offset: int, *, until: int | None) -> tuple[int, bool]:
+        """How many bytes `read` would find at most, and whether a later commit may add to them.
+
+        What is cut by the end of a segment, by damage or by `until` does not grow.
+        """
+        return self.log.measure(offset, end=self.core.high_watermark, until=until)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one and where it ends; (-1, -1) where there is none."""

@@ -267,6 +267,16 @@ class Log(LogState):
         except OSError as error:
             raise self._unreadable(error) from error
 
+    def measure(self, offset: int, *, end: int, until: int | None) -> tuple[int, bool]:
+        """How many bytes `read` would find, and whether it finds more once `end` has moved."""
+        if offset >= end:
+            return 0, True
+        try:
+            reader = LogReader(self.body(), str(self), self.log_end)
+            return reader.measure(offset, end=end, until=until)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first batch with a record at or after `timestamp`; None when there is none.
 

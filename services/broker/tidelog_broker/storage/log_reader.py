@@ -8,6 +8,7 @@ that holds the offset, holds whole batches only, none at or above `end`, none of
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 from tidelog.errors import LogCorrupt
 from tidelog.records.batch import HEADER_BYTES
@@ -16,6 +17,15 @@ from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
+
+
+class Span(NamedTuple):
+    """Whole batches of one segment: where they begin, the offset where they end, and its place."""
+
+    segment: Segment
+    position: int
+    end: int
+    end_position: int
 
 
 class LogReader:
@@ -33,41 +43,48 @@ class LogReader:
     ) -> bytes:
         """Whole batches of one segment from the one that holds `offset`; `offset < end`."""
         at = self._body.find(offset)
-        segment = self._body.segments[at]
-        segment_end = self._body.end_offset_of(at, self._log_end)
         try:
-            return self._read_segment(
-                segment,
-                segment_end,
-                offset,
-                max_bytes,
-                end=end,
-                until=until,
-                at_least_one=at_least_one,
-            )
+            span = self._span(at, offset, end=end, until=until)
+            if span.position >= span.end_position:
+                return b""
+            if span.position + max_bytes < span.end_position:
+                return self._read_part(span, max_bytes, at_least_one=at_least_one)
+            content = span.segment.read(span.position, span.end_position - span.position)
         except LogCorrupt as error:
-            if error.next_offset is None:
-                if not segment.told_damage:
-                    # Once: whoever reads there may try again and again.
-                    segment.told_damage = True
-                    logger.error(
-                        "a read of %s at offset %d found damage: %s", self._label, offset, error
-                    )
-                raise damage.met(self._label, error, segment_end) from None
-            raise
+            raise self._told(error, at, offset) from None
+        self._body.remember(span.end, span.segment, span.end_position)
+        return content
 
-    def _read_segment(
-        self,
-        segment: Segment,
-        segment_end: int,
-        offset: int,
-        max_bytes: int,
-        *,
-        end: int,
-        until: int | None,
-        at_least_one: bool,
-    ) -> bytes:
+    def measure(self, offset: int, *, end: int, until: int | None) -> tuple[int, bool]:
+        """How many bytes `read` would find, and whether it finds more once `end` has moved."""
+        at = self._body.find(offset)
+        try:
+            span = self._span(at, offset, end=end, until=until)
+        except LogCorrupt as error:
+            raise self._told(error, at, offset) from None
+        size = span.end_position - span.position
+        if size <= 0:
+            return 0, True
+        # Who waits for more measures again, and reads in the end.
+        self._body.remember(offset, span.segment, span.position)
+        return size, span.end == end and (until is None or until > end)
+
+    def _told(self, error: LogCorrupt, at: int, offset: int) -> LogCorrupt:
+        """The damage that was met, with the offset behind it; the log has it once."""
+        if error.next_offset is not None:
+            return error
+        segment = self._body.segments[at]
+        if not segment.told_damage:
+            # Once: whoever reads there may try again and again.
+            segment.told_damage = True
+            logger.error("a read of %s at offset %d found damage: %s", self._label, offset, error)
+        return damage.met(self._label, error, self._body.end_offset_of(at, self._log_end))
+
+    def _span(self, at: int, offset: int, *, end: int, until: int | None) -> Span:
+        """What there is to read of the segment at this place, however much it is."""
         body = self._body
+        segment = body.segments[at]
+        segment_end = body.end_offset_of(at, self._log_end)
         end = min(end, segment_end)
         end_position = segment.size if end == segment_end else -1
         for damaged in body.damaged_ranges:
@@ -84,15 +101,7 @@ class LogReader:
             end, end_position = self._behind(segment, until - 1) or (end, end_position)
         if end_position < 0:
             end_position = self._begin(segment, end)
-        if position >= end_position:
-            return b""
-        if position + max_bytes >= end_position:
-            content = segment.read(position, end_position - position)
-            body.remember(end, segment, end_position)
-            return content
-        return self._read_part(
-            segment, position, max_bytes, end_position=end_position, at_least_one=at_least_one
-        )
+        return Span(segment, position, end, end_position)
 
     def _begin(self, segment: Segment, offset: int) -> int:
         """Where the batch that holds `offset` begins; the end of the segment behind the last."""
@@ -117,22 +126,15 @@ class LogReader:
         position, header = found
         return header.base_offset + header.last_offset_delta + 1, position + header.size
 
-    def _read_part(
-        self,
-        segment: Segment,
-        position: int,
-        max_bytes: int,
-        *,
-        end_position: int,
-        at_least_one: bool,
-    ) -> bytes:
+    def _read_part(self, span: Span, max_bytes: int, *, at_least_one: bool) -> bytes:
         """As many whole batches as fit, or the first one alone when even that does not."""
+        segment, position = span.segment, span.position
         first = segment.header_in(segment.read(position, HEADER_BYTES), 0, position)
         first_size = 12 + first.batch_length
         if first_size + HEADER_BYTES > max_bytes:
             # No other fits behind it: it is read alone, with nothing to cut off from a megabyte.
             is_too_large = first_size > max_bytes and not at_least_one
-            if is_too_large or position + first_size > end_position:
+            if is_too_large or position + first_size > span.end_position:
                 return b""
             next_offset = first.base_offset + first.last_offset_delta + 1
             self._body.remember(next_offset, segment, position + first_size)
