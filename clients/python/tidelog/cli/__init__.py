@@ -1,5 +1,5 @@
 """The `tidelog` command line."""
 
-from tidelog.cli.command import main
+from tidelog.cli.starting import main
 
 __all__ = ["main"]

@@ -51,11 +51,14 @@ def usage(verbs: dict[str, Verb]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point of the `tidelog` script."""
+    """What the script does; `starting` calls it."""
     _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _obey(words)
+        try:
+            code = _obey(words)
+        except KeyboardInterrupt as end:
+            code = exit_code(end)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -97,8 +100,6 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
             f" Install what this verb needs: pip install '{verb.needs}'",
         )
         return 1
-    except KeyboardInterrupt as end:
-        return exit_code(end)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 
