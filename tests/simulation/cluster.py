@@ -25,10 +25,13 @@ from tidelog_runtime.cluster_mirror import ClusterMirror
 from tidelog_runtime.configs.broker import BrokerConfig, default_broker_config
 from tidelog_runtime.lifecycle import Lifecycle, Step
 from tidelog_runtime.metadata_store.embedded import EmbeddedMetadataStore
+from tidelog_runtime.reserving_disk import ReservingDisk
 
 HOST = "node"
 PORT = 9094
 ADDRESS = f"{HOST}:{PORT}"
+#: Of a disk whose whole state is copied at each power cut.
+RESERVE_BYTES = 2048
 #: What a supervisor lets pass before it starts a process that ended.
 RESTART_AFTER_S = 0.5
 
@@ -37,7 +40,7 @@ class NodeProcess:
     """The services of one process, from its start to its end."""
 
     def __init__(self, cluster: Cluster) -> None:
-        world, disk = cluster.world, cluster.disk
+        world, disk = cluster.world, ReservingDisk(cluster.disk, RESERVE_BYTES)
         #: What failed that nothing restarts.
         self.failure: BaseException | None = None
         #: Whether it has begun to serve.

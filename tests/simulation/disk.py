@@ -219,6 +219,12 @@ class SimulatedDisk:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return SimulatedFile(self, path, node)
 
+    def allocate(self, path: str, size: int) -> None:
+        """Fill it up with zeros."""
+        file = self.open(path, create=True)
+        if file.size < size:
+            file.append([bytes(size - file.size)])
+
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
         self.begin("read", path)

@@ -29,6 +29,7 @@ from tidelog_runtime.disk import Disk, Lock
 from tidelog_runtime.lifecycle import Lifecycle, Step
 from tidelog_runtime.metadata_store.embedded import DEFAULT_PATH, EmbeddedMetadataStore
 from tidelog_runtime.metrics import ServiceMetrics
+from tidelog_runtime.reserving_disk import ReservingDisk
 
 #: Held for as long as the node lives: the metadata store and the logs belong to one process.
 NODE_LOCK: Final = "node.lock"
@@ -44,7 +45,7 @@ class Node:
         self.config = config
         self.has_failed = False
         self._on_failure = on_failure
-        self._disk = disk
+        self._disk = disk = ReservingDisk(disk)
         self._lock: Lock | None = None
         self._progress: Progress | None = None
         self._threads = KernelSyncs(SYNC_THREADS)

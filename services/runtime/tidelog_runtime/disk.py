@@ -9,12 +9,16 @@ the same file. Every failure is an OSError with its errno (ENOSPC, EIO, ...).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+import errno
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, runtime_checkable
 
 from tidelog.errors import TidelogError
 
 Buffer = bytes | bytearray | memoryview
+
+#: The volume has no space, or the user no more of it.
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class AlreadyLocked(TidelogError):
@@ -82,6 +86,12 @@ class Disk(Protocol):
         The name of a created file is durable only after `sync_directory` of its folder.
         """
 
+    def allocate(self, path: str, size: int) -> None:
+        """Have a file of this size, made if need be, take its space now and not as it is written.
+
+        Neither its content nor its name is promised anything.
+        """
+
     def read_bytes(self, path: str) -> bytes:
         """The whole content of a (small) file."""
 
@@ -133,3 +143,24 @@ class WholeVolumeSync(Protocol):
 
     def sync_volume(self) -> None:
         """Make every file, cut and name on the volume durable (syncfs). Thread-safe."""
+
+
+@runtime_checkable
+class KeepsReserve(Protocol):
+    """What a disk adds that keeps space back for deletes and metadata; see `reserving_disk`."""
+
+    #: Called with what the disk said when the space was given up: it is full.
+    on_given_up: Callable[[OSError], object]
+
+    def open_bulk(self, path: str, *, create: bool = False) -> File:
+        """Open a file whose appends may not take of the reserve."""
+
+    def refill_reserve(self) -> None:
+        """Keep the space back again, now that the disk has some."""
+
+
+def open_bulk(disk: Disk, path: str, *, create: bool = False) -> File:
+    """Open a file for records, or what can be made from them: it may not take of a reserve."""
+    if isinstance(disk, KeepsReserve):
+        return disk.open_bulk(path, create=create)
+    return disk.open(path, create=create)

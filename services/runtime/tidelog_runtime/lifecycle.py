@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from tidelog.errors import TidelogError
+
 logger = logging.getLogger(__name__)
 
 AsyncStep = Callable[[], Awaitable[None]]
@@ -55,7 +57,13 @@ class Lifecycle:
             try:
                 await step.stop()
             except Exception as failure:
-                logger.exception("a step failed to stop", extra={"fields": {"step": step.name}})
+                logger.error(
+                    "a step failed to stop: %s",
+                    failure,
+                    # An error of ours says all that there is to know.
+                    exc_info=not isinstance(failure, TidelogError),
+                    extra={"fields": {"step": step.name}},
+                )
                 failures.append(failure)
         if failures:
             raise ExceptionGroup("some steps failed to stop", failures)

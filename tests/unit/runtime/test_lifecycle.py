@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from tidelog_runtime.lifecycle import AsyncStep, Background, Lifecycle, Step
+from tidelog.errors import StorageError
+from tidelog_runtime.lifecycle import AsyncStep, Background, Lifecycle, Step, nothing_to_do
 
 
 class Story:
@@ -66,6 +67,27 @@ def test_a_step_that_does_not_stop_keeps_no_other_from_stopping() -> None:
         assert story.events[3:] == ["stop c", "stop b", "stop a"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_traced"), [(StorageError("full"), False), (ValueError("bug"), True)]
+)
+def test_only_what_nobody_foresaw_is_traced(
+    failure: Exception, is_traced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> None:
+        raise failure
+
+    async def main() -> None:
+        lifecycle = Lifecycle([Step("broker", nothing_to_do, fail)])
+        await lifecycle.start()
+        with pytest.raises(ExceptionGroup):
+            await lifecycle.stop()
+
+    asyncio.run(main())
+    (record,) = caplog.records
+    assert record.getMessage() == f"a step failed to stop: {failure}"
+    assert bool(record.exc_info) is is_traced
 
 
 def test_a_background_task_that_fails_is_told_and_logged(

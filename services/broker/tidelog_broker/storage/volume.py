@@ -6,7 +6,6 @@ anything may be appended at all; the trash gives space back some time after a fi
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,7 +17,7 @@ from tidelog_broker.storage import names
 from tidelog_broker.storage.config import StorageConfig
 from tidelog_broker.storage.journal import Journal
 from tidelog_broker.storage.open_files import NO_DESCRIPTOR, OpenFiles
-from tidelog_runtime.disk import Disk
+from tidelog_runtime.disk import NO_SPACE, Disk, KeepsReserve
 
 #: Indexes of closed segments kept in memory.
 _INDEXES_KEPT: Final = 256
@@ -29,8 +28,6 @@ _RETRY_MS: Final = 60_000
 
 #: Gives back the space of one file or one partition.
 PurgeStep = Callable[[], None]
-
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +85,8 @@ class SpaceGuard:
             logger.warning("the disk has space again (%d bytes): writes are taken", free_bytes)
         self.full = is_full
         self.blocked = self.full or self.fault is not None
+        if isinstance(self._disk, KeepsReserve):
+            self._disk.refill_reserve()
         return not self.blocked
 
     def refuse(self, now_ms: int) -> None:
@@ -101,9 +100,9 @@ class SpaceGuard:
             hint="Free space, shorten retention or add a broker; writes resume by themselves",
         )
 
-    def note(self, error: OSError, now_ms: int) -> bool:
+    def note(self, error: OSError, now_ms: int = 0) -> bool:
         """Whether the error means that the disk is full; appends are refused from now on then."""
-        if error.errno not in _NO_SPACE:
+        if error.errno not in NO_SPACE:
             return False
         self.checked_ms = now_ms
         if not self.full:
@@ -186,6 +185,9 @@ class Volume:
         self.files = OpenFiles(disk, config.max_open_files)
         self.indexes = LoadedIndexes(_INDEXES_KEPT)
         self.space = SpaceGuard(disk, config.free_bytes_min)
+        if isinstance(disk, KeepsReserve):
+            # What it gives up is not for the next record.
+            disk.on_given_up = self.space.note
         self.trash = Trash(disk)
 
     def announce(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:

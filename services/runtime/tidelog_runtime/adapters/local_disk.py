@@ -54,6 +54,15 @@ class LocalDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return LocalFile(os.open(self._absolute(path), flags, 0o640))
 
+    def allocate(self, path: str, size: int) -> None:
+        """Take the space of a file of this size; the system writes nothing for that."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT
+        descriptor = os.open(self._absolute(path), flags, 0o640)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
         with open(self._absolute(path), "rb") as file:
@@ -140,6 +149,11 @@ class LocalDisk:
             os.close(descriptor)
             named = f"process {holder}" if holder else "another process"
             raise AlreadyLocked(absolute, named) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        except OSError:
+            # A full disk: the caller may make room, and asks again then.
+            os.close(descriptor)
+            raise
         return LocalLock(descriptor, absolute)
