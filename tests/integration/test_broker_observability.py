@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from grpc.aio import AioRpcError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from prometheus_client.parser import text_string_to_metric_families
@@ -107,6 +108,19 @@ async def scrape(node: LiveNode) -> dict[tuple[str, Labels], float]:
         for family in text_string_to_metric_families(page.decode())
         for sample in family.samples
     }
+
+
+@on_node(max_concurrent_rpcs="2")
+async def test_refusals_are_counted(node: LiveNode) -> None:
+    streams = await node.client.fill(2)
+    for _ in range(3):
+        with pytest.raises(AioRpcError):
+            await node.client.list_offset("orders", -1)
+    seen = await scrape(node)
+    assert seen["tidelog_running_calls", ()] == 2
+    assert seen["tidelog_refused_calls_total", ()] == 3
+    for stream in streams:
+        await stream.finish()
 
 
 @on_node()

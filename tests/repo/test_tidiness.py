@@ -49,7 +49,9 @@ def sleeps_in(path: str, text: str) -> Iterator[str]:
 
     On the simulator's loop `asyncio.sleep` is virtual and costs nothing; `time.sleep` never is.
     """
-    simulated = path.startswith("tests/simulation/") or "from simulation.loop import" in text
+    simulated = path.startswith("tests/simulation/") or any(
+        f"from simulation.{module} import" in text for module in ("loop", "world")
+    )
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("sleep"):
             continue

@@ -54,6 +54,16 @@ class SimulatedRunningServer:
         """The port it serves at."""
         return self._port
 
+    @property
+    def running_calls(self) -> int:
+        """Nobody asks here."""
+        return 0
+
+    @property
+    def refused_calls(self) -> int:
+        """All find room here."""
+        return 0
+
     async def set_ready(self, ready: bool) -> None:
         """What health probes would be told."""
         self.ready = ready

@@ -176,6 +176,16 @@ class Broker:
         """Where the services of the cluster connect."""
         return self._servers[1].port
 
+    @property
+    def running_calls(self) -> int:
+        """The calls and streams that all listeners serve now."""
+        return sum(server.running_calls for server in self._servers)
+
+    @property
+    def refused_calls(self) -> int:
+        """How many found no room at a listener, since the start."""
+        return sum(server.refused_calls for server in self._servers)
+
     def check_open(self) -> None:
         """Refuses calls while the broker stops, and while it doesn't know its partitions yet."""
         self.stopping.check()

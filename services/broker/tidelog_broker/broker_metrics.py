@@ -43,6 +43,18 @@ class BrokerMetrics:
             (),
             [((), broker.in_flight.bytes)],
         )
+        yield gauge(
+            "tidelog_running_calls",
+            "Calls and streams served now",
+            (),
+            [((), broker.running_calls)],
+        )
+        yield counter(
+            "tidelog_refused_calls",
+            "Calls that max.concurrent.rpcs left no room for",
+            (),
+            [((), broker.refused_calls)],
+        )
         yield from call_families("tidelog.wire.v1.Broker", sorted(self.calls.items()))
 
     def _partition_counts(self, partitions: list[Partition]) -> Iterator[Metric]:

@@ -38,6 +38,14 @@ class RunningServer(Protocol):
     def port(self) -> int:
         """The port it serves at."""
 
+    @property
+    def running_calls(self) -> int:
+        """The calls and streams it serves now."""
+
+    @property
+    def refused_calls(self) -> int:
+        """How many found no room, since it began."""
+
     async def set_ready(self, ready: bool) -> None:
         """Tells health probes whether the service behind it takes calls."""
 

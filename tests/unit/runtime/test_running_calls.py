@@ -6,7 +6,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from tidelog_runtime.adapters.running_calls import PROBE, PROBES_MAX, RunningCalls
+import pytest
+
+from simulation.world import World, run
+from tidelog_runtime.adapters.running_calls import PROBE, PROBES_MAX, SAY_AGAIN_S, RunningCalls
 
 HANDLER: Any = object()
 LIMIT = 3
@@ -73,3 +76,30 @@ def test_probes_have_places_of_their_own_and_no_more() -> None:
         await listener.end_all()
 
     asyncio.run(run())
+
+
+def test_a_full_listener_says_so_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        calls = RunningCalls(0)
+        for _ in range(3):
+            await refuse(calls)
+        await asyncio.sleep(SAY_AGAIN_S)
+        await refuse(calls)
+        assert calls.refused_count == 4
+
+    async def refuse(calls: RunningCalls) -> None:
+        async def find(_: Any) -> Any:
+            return HANDLER
+
+        async def abort(*_: Any) -> None:
+            return
+
+        details: Any = SimpleNamespace(method="/a/B")
+        refusal = await calls.intercept_service(find, details)
+        await refusal.stream_stream(None, SimpleNamespace(abort=abort))
+
+    run(lambda world: main(), 0, world=World(1))
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "max.concurrent.rpcs=0" in first
+    assert "(1 until now)" in first
+    assert "(4 until now)" in second

@@ -181,6 +181,16 @@ class GrpcRunningServer:
         """The port it serves at."""
         return self._port
 
+    @property
+    def running_calls(self) -> int:
+        """The calls and streams it serves now."""
+        return self._calls.running_count
+
+    @property
+    def refused_calls(self) -> int:
+        """How many found no room, since it began."""
+        return self._calls.refused_count
+
     async def set_ready(self, ready: bool) -> None:
         """Tells health probes whether the service behind it takes calls."""
         serving, not_serving = (

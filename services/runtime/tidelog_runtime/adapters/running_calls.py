@@ -8,6 +8,7 @@ refuses the probe of a health check as well: a busy broker would be killed for b
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from grpc_health.v1 import health_pb2
 
 from tidelog.errors import ThrottlingQuotaExceeded
 from tidelog_runtime.wire_errors import ERROR_KEY, to_wire
+
+logger = logging.getLogger(__name__)
 
 HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 #: What probes call. `Watch` holds its place for as long as it likes, and so has none kept free.
@@ -26,6 +29,8 @@ PROBES_MAX: Final = 100
 
 #: How long the tasks of calls may take to end once gRPC says that all is over; it takes a moment.
 ENDING_S: Final = 1.0
+#: A listener that stays full says so again after this.
+SAY_AGAIN_S: Final = 60.0
 #: Turns of the loop from a call's end until the task that waits for it has ended too.
 TURNS_TO_END: Final = 3
 
@@ -41,6 +46,9 @@ class RunningCalls(grpc.aio.ServerInterceptor):
         self._served: set[asyncio.Task[Any]] = set()
         #: Apart, so that a storm of refusals keeps nobody out once there is room.
         self._refused: set[asyncio.Task[Any]] = set()
+        #: How many were refused, ever.
+        self.refused_count = 0
+        self._say_at = 0.0
         # As a stream, whatever the call is: gRPC would read the request of any other first.
         make: Any = grpc.stream_stream_rpc_method_handler
         self._refusal = make(self._refuse)
@@ -66,7 +74,25 @@ class RunningCalls(grpc.aio.ServerInterceptor):
         """Whether a full listener serves this call nevertheless."""
         return method == PROBE and len(self._served) < self._calls_max + PROBES_MAX
 
+    @property
+    def running_count(self) -> int:
+        """How many are served now."""
+        return len(self._served)
+
+    def _count_refusal(self) -> None:
+        self.refused_count += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._say_at:
+            self._say_at = now + SAY_AGAIN_S
+            logger.warning(
+                "a listener serves as many calls and streams as max.concurrent.rpcs=%d allows:"
+                " further ones are refused (%d until now); raise it, or have fewer clients",
+                self._calls_max,
+                self.refused_count,
+            )
+
     async def _refuse(self, _: Any, context: Any) -> None:
+        self._count_refusal()
         error = ThrottlingQuotaExceeded(
             f"As many calls and streams are served at once as max.concurrent.rpcs={self._calls_max}"
             " allows",
