@@ -111,6 +111,10 @@ class ProcessNode:
         """SIGINT, as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Any other signal."""
+        self._process.send_signal(number)
+
     def exit_code(self) -> int:
         """Waits for its end; one that never comes fails the test."""
         return self._process.wait(timeout=HANG_S)

@@ -1,4 +1,4 @@
-"""Runs a node in this terminal until Ctrl-C or SIGTERM: the work of `tidelog up`.
+"""Runs a node in this terminal until Ctrl-C, SIGTERM or SIGHUP: the work of `tidelog up`.
 
 Flags, environment (`TIDELOG_...`) and a file are read into one `BrokerConfig`; the node itself is
 put together in `node.py`. What it prints is for a person who wants to go on at once; `--json`
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.cli.flags import DEFAULT_BOOTSTRAP
+from tidelog.cli.told_to_end import told_to_end
 from tidelog.errors import InvalidConfig, StorageError
 from tidelog.version import __version__
 from tidelog_broker.broker import Progress
@@ -92,7 +93,9 @@ def _resolve(flags: Sequence[Setting], file: str | None) -> BrokerConfig:
 
 def run(options: argparse.Namespace, make_disk: Callable[[str], Disk] | None) -> int:
     """Runs the node with the flags of `up`; see there."""
-    with ExitStack() as stack:
+    # Until the node listens to signals itself, they end it as Ctrl-C does: a temporary directory
+    # is removed then too.
+    with told_to_end(), ExitStack() as stack:
         data_dir = options.data_dir
         if options.ephemeral:
             data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-"))
@@ -123,7 +126,7 @@ async def _serve(
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     stop_or_leave = _StopOrLeave(stopped)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _stop_signals():
         loop.add_signal_handler(number, stop_or_leave)
     shows_progress = sys.stderr.isatty() and not options.json
     node = await _start(config, make_disk, stopped.set, show_recovery if shows_progress else None)
@@ -136,6 +139,14 @@ async def _serve(
     finally:
         stopped_cleanly = await _stop(node)
     return 0 if stopped_cleanly and not node.has_failed else 1
+
+
+def _stop_signals() -> list[signal.Signals]:
+    """What asks for an end in order. A closed terminal does, unless `nohup` has that ignored."""
+    asked = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        asked.append(signal.SIGHUP)
+    return asked
 
 
 class _StopOrLeave:
@@ -155,13 +166,16 @@ class _StopOrLeave:
             self._first_at = now
             self._stopped.set()
         elif now - self._first_at >= STOP_PATIENCE_S:
-            print(
-                "tidelog up: told again while it stops, so it ends at once; the next start checks"
-                " the logs",
-                file=sys.stderr,
-                flush=True,
-            )
-            os._exit(1)
+            try:
+                print(
+                    "tidelog up: told again while it stops, so it ends at once; the next start"
+                    " checks the logs",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            finally:
+                # A terminal that was closed takes no words, and that must not keep it here.
+                os._exit(1)
 
 
 async def _stop(node: Node) -> bool:
