@@ -227,6 +227,14 @@ def test_a_bad_value_is_refused(data_dir: Path, setting: str, words: tuple[str, 
     assert [word for word in words if word not in said] == []
 
 
+@pytest.mark.parametrize("host", ["\udcff", "a" * 64, "a..b", "a b", "[::1", "localhost:9094"])
+def test_a_host_that_can_be_none_is_refused(data_dir: Path, host: str) -> None:
+    said = refusal(data_dir, "--host", host)
+    assert "'listeners' in flag --host" in said
+    assert "Accepted: host:port" in said
+    assert not data_dir.exists()
+
+
 def test_bad_variables_are_refused(data_dir: Path) -> None:
     said = refusal(data_dir, environment={"TIDELOG_FLUSH_POLCY": "os"})
     assert "TIDELOG_FLUSH_POLCY" in said

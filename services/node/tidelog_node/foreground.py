@@ -33,7 +33,7 @@ from tidelog_runtime.adapters.descriptors import raise_descriptor_limit
 from tidelog_runtime.adapters.local_disk import LocalDisk
 from tidelog_runtime.config import Setting, Source, SourceKind
 from tidelog_runtime.configs.broker import BROKER_CONFIG, BrokerConfig
-from tidelog_runtime.configs.endpoint import PORT_MAX, Endpoint
+from tidelog_runtime.configs.endpoint import PORT_MAX, Endpoint, bare_host
 from tidelog_runtime.configs.sources import (
     resolve_configuration,
     settings_from_flags,
@@ -77,7 +77,7 @@ def _listeners(options: argparse.Namespace, listener: Endpoint) -> Setting:
             f"Invalid value '{options.port}' for flag --port",
             hint=f"Accepted: an integer from 0 to {PORT_MAX}; 0 takes any free port",
         )
-    host = listener.host if options.host is None else options.host
+    host = listener.host if options.host is None else bare_host(options.host)
     port = listener.port if options.port is None else options.port
     flag = "--port" if options.host is None else "--host"
     source = Source(SourceKind.FLAG, f"in flag {flag}")

@@ -108,6 +108,13 @@ def test_refusals_of_topic_keys(name: str, text: str, words: str) -> None:
         ({"listeners": "[::1:9094"}, "host:port"),
         ({"listeners": "a:65536"}, "host:port"),
         ({"listeners": "9094"}, "host:port"),
+        ({"listeners": "[localhost:99]:1"}, "no IPv6 address"),
+        ({"listeners": "a" * 64 + ":1"}, "1 to 63 characters"),
+        ({"listeners": "a..b:1"}, "1 to 63 characters"),
+        ({"listeners": "a b:1"}, "no blanks"),
+        ({"listeners": "a\nb:1"}, r"'a\\nb:1'.* no control characters"),
+        ({"listeners": "a\udcff:1"}, r"'a\\udcff:1'.* no bytes that are no text"),
+        ({"advertised.listeners": "a\udcff:1"}, "'advertised.listeners' .* no text"),
     ],
 )
 def test_refusals_of_broker_keys(texts: dict[str, str], words: str) -> None:
@@ -126,6 +133,15 @@ def test_broker_view() -> None:
     assert str(broker.listener) == "[::1]:0"
     assert broker.advertised_listener == Endpoint("example", 1)
     assert default_broker_config().advertised_listener is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["a" * 63, "a_b.c-d.", "bücher.example", "[fe80::1%eth0]", "[::ffff:1.2.3.4]", "0.0.0.0"],
+)
+def test_hosts_that_some_machine_may_have(host: str) -> None:
+    listener = default_broker_config(listeners=f"{host}:1").listener
+    assert str(listener) == f"{host}:1"
 
 
 def test_defaults_are_accepted_by_their_own_keys() -> None:

@@ -37,6 +37,13 @@ def test_a_name_that_does_not_resolve_is_no_busy_port(monkeypatch: pytest.Monkey
     assert "Another program" not in said
 
 
+@pytest.mark.parametrize("host", ["a" * 64, "\udcff"])
+def test_what_can_be_no_name_is_refused_in_words(host: str) -> None:
+    said = refusal(host, 0)
+    assert "idna" in said
+    assert "of this machine" in said
+
+
 def test_an_address_of_another_machine_is_no_busy_port() -> None:
     said = refusal("192.0.2.1", 0)
     assert "of this machine" in said

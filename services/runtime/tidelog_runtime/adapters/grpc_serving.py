@@ -229,6 +229,9 @@ def check_bindable(listener: Listener) -> None:
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
+    except UnicodeError as error:
+        # It is no name at all, for the resolver's alphabet.
+        raise _unavailable(listener, str(error), _NOT_OURS) from error
     except OSError as error:
         # Names that don't resolve have error numbers of their own, which mean other things here.
         number = None if isinstance(error, socket.gaierror) else error.errno
