@@ -50,7 +50,12 @@ class NodeProcess:
         self.mirror = ClusterMirror(self.store)
         entropy = world.stream("node/entropy")
         self.controller = Controller(
-            self.store, self.mirror, cluster.config, entropy, address=ADDRESS
+            self.store,
+            self.mirror,
+            cluster.config,
+            entropy,
+            address=ADDRESS,
+            on_failure=self._fail,
         )
         self.broker = Broker(
             cluster.config,

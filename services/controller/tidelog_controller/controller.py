@@ -44,10 +44,15 @@ HINTS_MAX: Final = 10
 DECIDED_A_TURN: Final = 100
 
 
+def _tell_nobody(_failure: BaseException) -> None:
+    """For who owns no process: the log has it."""
+
+
 class Controller:
     """One candidate; the active controller while it leads. `mirror` must have been started.
 
     `address` is what the election key tells the others: where the active controller is reached.
+    `on_failure` is called when it ends by itself, which nothing restarts.
     """
 
     def __init__(
@@ -59,12 +64,18 @@ class Controller:
         *,
         address: str,
         lease_ttl_ms: int = LEASE_TTL_MS,
+        on_failure: Callable[[BaseException], None] = _tell_nobody,
     ) -> None:
         self._config = config
         self._mirror = mirror
         self._random = random
         self._terms = Terms(
-            store, mirror, self._take_over, address=address, lease_ttl_ms=lease_ttl_ms
+            store,
+            mirror,
+            self._take_over,
+            address=address,
+            lease_ttl_ms=lease_ttl_ms,
+            on_failure=on_failure,
         )
 
     @property
@@ -77,7 +88,7 @@ class Controller:
         self._terms.start()
 
     async def wait_until_active(self) -> None:
-        """Returns once this controller leads and serves."""
+        """Returns once this controller leads and serves; NotController when it never will."""
         await self._terms.wait_until_active()
 
     async def stop(self) -> None:

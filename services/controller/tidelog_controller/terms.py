@@ -16,6 +16,7 @@ from tidelog.errors import NotController, TidelogError
 from tidelog_controller.fenced_writer import FencedWriter
 from tidelog_runtime.cluster_mirror import ClusterMirror
 from tidelog_runtime.cluster_state import CONTROLLER
+from tidelog_runtime.lifecycle import Background
 from tidelog_runtime.metadata_store import LeaseLost, MetadataStore, MetadataStoreError
 from tidelog_runtime.metadata_store.election import Leadership, campaign
 from tidelog_runtime.metadata_store.session import Session, open_session
@@ -37,6 +38,7 @@ class Terms:
         *,
         address: str,
         lease_ttl_ms: int,
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self._store = store
         self._mirror = mirror
@@ -46,6 +48,7 @@ class Terms:
         self._writer: FencedWriter | None = None
         self._activated = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._background = Background(on_failure)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -65,17 +68,26 @@ class Terms:
     def start(self) -> None:
         """Begin to campaign."""
         assert self._task is None, "a candidate is started once"
-        self._task = asyncio.create_task(self._serve_terms(), name="controller-terms")
+        self._task = self._background.spawn("controller-terms", self._serve_terms())
 
     async def wait_until_active(self) -> None:
-        """Returns once a term is being served."""
-        await self._activated.wait()
+        """Returns once a term is being served; raises when there will be none any more."""
+        assert self._task is not None, "a candidate that was not started never becomes active"
+        await _first_of(self._activated.wait(), asyncio.wait([self._task]))
+        if not self._task.done():
+            return
+        failure = None if self._task.cancelled() else self._task.exception()
+        raise NotController(
+            "The controller ended, so it will not become active",
+            cause=repr(failure) if failure is not None else "it was stopped",
+        ) from failure
 
     async def stop(self) -> None:
         """End the present term and campaign no more."""
         self._stopping.set()
         if self._task is not None:
-            await self._task
+            # What it failed of was told when it did.
+            await asyncio.wait([self._task])
 
     async def _serve_terms(self) -> None:
         while not self._stopping.is_set():

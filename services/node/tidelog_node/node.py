@@ -53,7 +53,12 @@ class Node:
         self.mirror = ClusterMirror(self.store)
         entropy = random.SystemRandom()
         self.controller = Controller(
-            self.store, self.mirror, config, entropy, address=str(config.listener)
+            self.store,
+            self.mirror,
+            config,
+            entropy,
+            address=str(config.listener),
+            on_failure=self._fail,
         )
         self.coordinator = GroupCoordinator()
         self.broker = Broker(
@@ -141,7 +146,11 @@ class Node:
 
     async def _start_controller(self) -> None:
         await self.controller.start()
-        await self.controller.wait_until_active()
+        try:
+            await self.controller.wait_until_active()
+        except BaseException:
+            await self.controller.stop()
+            raise
 
     async def _start_broker(self) -> None:
         await self.broker.start(self._progress)

@@ -76,11 +76,12 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_failure = on_failure
 
-    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` beside everything else."""
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs `work` beside everything else; its failure is told already when the task is seen."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
+        return task
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
