@@ -127,7 +127,7 @@ async def test_a_disk_that_does_not_tell_its_space_ends_nothing(node: LiveNode) 
     await eventually_async(was_asked_again, waiting_for="the free space to be asked for")
     assert not (await node.client.produce("orders", batch(b"a"))).HasField("error")
     disk.is_unreadable = False
-    assert not node.node.has_failed
+    assert node.node.failure is None
 
 
 @on_node(

@@ -321,6 +321,27 @@ def test_a_node_whose_flags_are_wrong_shows_how_to_call_it(data_dir: Path) -> No
         assert "`tidelog up --help`" in said
 
 
+#: A node whose controller meets an error that nobody has foreseen.
+FAILING_CONTROLLER = """
+import sys
+from unittest import mock
+import tidelog_controller.controller as controller
+from tidelog.cli import main
+unforeseen = ZeroDivisionError("unforeseen")
+mock.patch.object(controller, "plan_cluster_id", side_effect=unforeseen).start()
+sys.exit(main(["up", *sys.argv[1:]]))
+"""
+
+
+def test_a_start_whose_controller_fails_ends_with_its_cause(data_dir: Path) -> None:
+    with node_process(data_dir, entry=("-c", FAILING_CONTROLLER)) as node:
+        assert node.exit_code() == 1
+        assert node.output == ""
+        (said,) = [line for line in node.log_lines() if line.startswith("tidelog up: ")]
+        assert "ZeroDivisionError('unforeseen')" in said
+        assert "a background task failed" in node.log
+
+
 def test_another_node_may_take_over_as_soon_as_the_first_is_gone(data_dir: Path) -> None:
     for _ in range(3):
         with running_node(data_dir) as node:

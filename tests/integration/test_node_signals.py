@@ -10,8 +10,10 @@ from typing import Final
 import pytest
 from storage_kit.batches import batch
 
+from faults.full_node import FULL
 from harness.client import Client
-from harness.processes import running_node
+from harness.processes import node_process, running_node
+from support.eventually import eventually
 
 CLEAN_MARKER: Final = "clean"
 
@@ -68,3 +70,23 @@ def test_a_node_under_nohup_outlives_its_terminal(data_dir: Path) -> None:
         node.terminate()
         assert node.exit_code() == 0
     assert (data_dir / CLEAN_MARKER).exists()
+
+
+def test_a_start_that_waits_for_space_ends_when_it_is_told_to(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    full = tmp_path / FULL
+    full.touch()
+    with node_process(data_dir, entry=("-m", "faults.full_node")) as node:
+        eventually(
+            lambda: node.has_ended or "the controller's term ended" in node.log,
+            waiting_for="the disk to be full",
+        )
+        node.terminate()
+        assert node.exit_code() == 0
+        assert node.output == ""
+        assert "Traceback" not in node.log
+    full.unlink()
+    with running_node(data_dir) as node:
+        node.terminate()
+        assert node.exit_code() == 0

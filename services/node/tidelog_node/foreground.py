@@ -17,14 +17,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tidelog.cli.flags import DEFAULT_BOOTSTRAP
 from tidelog.cli.told_to_end import told_to_end
-from tidelog.errors import InvalidConfig, StorageError
+from tidelog.errors import InvalidConfig, StorageError, TidelogError
 from tidelog.version import __version__
 from tidelog_broker.broker import Progress
 from tidelog_node.node import Node
@@ -129,7 +129,9 @@ async def _serve(
     for number in _stop_signals():
         loop.add_signal_handler(number, stop_or_leave)
     shows_progress = sys.stderr.isatty() and not options.json
-    node = await _start(config, make_disk, stopped.set, show_recovery if shows_progress else None)
+    node = await _start(config, make_disk, stopped, show_recovery if shows_progress else None)
+    if node is None:
+        return 0
     # What lives now lives until the end: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -138,7 +140,7 @@ async def _serve(
         await stopped.wait()
     finally:
         stopped_cleanly = await _stop(node)
-    return 0 if stopped_cleanly and not node.has_failed else 1
+    return 0 if stopped_cleanly and node.failure is None else 1
 
 
 def _stop_signals() -> list[signal.Signals]:
@@ -192,19 +194,39 @@ async def _stop(node: Node) -> bool:
 async def _start(
     config: BrokerConfig,
     make_disk: Callable[[str], Disk],
-    on_failure: Callable[[], None],
+    stopped: asyncio.Event,
     progress: Progress | None,
-) -> Node:
+) -> Node | None:
+    """The node, serving; None when it was told to stop before that."""
     try:
-        node = Node(config, make_disk(config.data_dir), on_failure=on_failure)
-        await node.start(progress)
+        node = Node(config, make_disk(config.data_dir), on_failure=stopped.set)
+        is_up = await _unless(stopped, node.start(progress))
     except OSError as error:
         raise StorageError(
             f"The data directory {config.data_dir} can't be used",
             cause=str(error),
             hint="Set data.dir to a directory that this user may write to, with space left",
         ) from error
-    return node
+    if not is_up and node.failure is not None:
+        raise TidelogError(
+            "The node could not start, since a part of it failed", cause=repr(node.failure)
+        ) from node.failure
+    return node if is_up else None
+
+
+async def _unless(stopped: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:
+    """Whether the start came to its end; it is given up, and undone, when it is to stop before."""
+    starting = asyncio.create_task(start, name="start")
+    stopping = asyncio.create_task(stopped.wait(), name="stop during the start")
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    # One that has ended by now isn't cancelled by this; what it raised is raised here.
+    starting.cancel()
+    stopping.cancel()
+    await asyncio.wait({starting, stopping})
+    if starting.cancelled():
+        return False
+    await starting
+    return True
 
 
 def _announce(node: Node, options: argparse.Namespace, seconds: float) -> None:

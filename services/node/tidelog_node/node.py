@@ -43,7 +43,8 @@ class Node:
     ) -> None:
         config = replace(config, max_open_files=open_files_within_limit(config.max_open_files))
         self.config = config
-        self.has_failed = False
+        #: What failed first that nothing restarts.
+        self.failure: BaseException | None = None
         self._on_failure = on_failure
         self._disk = disk = ReservingDisk(disk)
         self._lock: Lock | None = None
@@ -114,7 +115,7 @@ class Node:
         return self._metrics_page.url
 
     def _fail(self, failure: BaseException) -> None:
-        self.has_failed = True
+        self.failure = self.failure or failure
         if self._on_failure is not None:
             self._on_failure()
 
@@ -127,11 +128,17 @@ class Node:
             self._lock.release()
 
     async def _open_store(self) -> None:
-        """Opens the store; refuses an empty one beside logs, whose topics it ought to know."""
-        await self.store.open()
+        try:
+            await self.store.open()
+            await self._refuse_lost_store()
+        except BaseException:
+            await self.store.close()
+            raise
+
+    async def _refuse_lost_store(self) -> None:
+        """Refuses an empty store beside logs, whose topics it ought to know."""
         known = await self.store.range("")
         if not known.items and self._disk.exists(TOPICS) and self._disk.list_directory(TOPICS):
-            await self.store.close()
             raise StorageError(
                 f"The data directory {self.config.data_dir} holds topics, and its metadata store"
                 f" ({DEFAULT_PATH}) is empty or gone",

@@ -7,6 +7,7 @@ long. A step that fails to start stops the ones before it, so that nothing is le
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -45,7 +46,9 @@ class Lifecycle:
             try:
                 await step.start()
             except BaseException:
-                await self.stop()
+                # What fails to stop is in the log; why it did not start is what counts.
+                with contextlib.suppress(ExceptionGroup):
+                    await self.stop()
                 raise
             self._started.append(step)
 

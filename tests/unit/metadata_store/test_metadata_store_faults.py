@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from simulation.disk import SimulatedDisk
 from simulation.loop import SimulationLoop
 from simulation.trace import Trace
+from tidelog_runtime.adapters.local_disk import LocalDisk
 from tidelog_runtime.metadata_store import (
     Absent,
     Committed,
@@ -304,3 +307,30 @@ def test_a_session_ends_itself_where_the_store_does_not_answer() -> None:
         await store.close()
 
     run(scenario)
+
+
+def test_an_opening_that_is_given_up_ends_after_its_thread(tmp_path: Path) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+    written: list[str] = []
+
+    class SlowDisk(LocalDisk):
+        def replace(self, path: str, content: bytes) -> None:
+            begun.set()
+            may_go_on.wait()
+            super().replace(path, content)
+            written.append(path)
+
+    async def main() -> None:
+        opening = asyncio.create_task(EmbeddedMetadataStore(SlowDisk(tmp_path)).open())
+        await asyncio.to_thread(begun.wait)
+        opening.cancel()
+        # More turns of the loop than a cancelled task needs to end.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not opening.done()
+        may_go_on.set()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+        assert written == [DEFAULT_PATH]
+
+    asyncio.run(main())

@@ -55,6 +55,17 @@ def test_a_step_that_does_not_start_stops_those_before_it() -> None:
     asyncio.run(main())
 
 
+def test_a_start_fails_of_its_own_cause_also_where_a_step_does_not_stop() -> None:
+    async def main() -> None:
+        story = Story()
+        steps = [story.step("a", fails_at="stop"), story.step("b", fails_at="start")]
+        with pytest.raises(ValueError, match="b"):
+            await Lifecycle(steps).start()
+        assert story.events == ["start a", "start b", "stop a"]
+
+    asyncio.run(main())
+
+
 def test_a_step_that_does_not_stop_keeps_no_other_from_stopping() -> None:
     async def main() -> None:
         story = Story()

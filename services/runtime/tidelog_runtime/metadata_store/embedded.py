@@ -81,14 +81,27 @@ class EmbeddedMetadataStore:
 
     async def open(self) -> None:
         """Recover what is on the disk; StoreCorrupt, an OSError or StoreUnavailable stop it."""
-        loop = asyncio.get_running_loop()
-        self._state = await loop.run_in_executor(None, self._log.recover)
+        self._state = await self._recover()
         self._history = History(self._state.revision, events_max=self._history_events_max)
         self._fault = ""
         self._writer = asyncio.create_task(self._write(), name="metadata-store-writer")
         orphans = {item.lease_id for item in self._state.items.values()} - {NO_LEASE}
         for lease_id in sorted(orphans):
             await self._request(ended_lease=lease_id)
+
+    async def _recover(self) -> KeyValueState:
+        """What is on the disk.
+
+        A thread reads and mends it, which goes on when this is cancelled. So that is waited for:
+        the next to happen may be that the directory's lock is given back.
+        """
+        recovering = asyncio.get_running_loop().run_in_executor(None, self._log.recover)
+        try:
+            return await asyncio.shield(recovering)
+        except asyncio.CancelledError:
+            await asyncio.wait([recovering])
+            self._log.close()
+            raise
 
     async def close(self) -> None:
         """Finish what was asked, then give the file back. Watches end with StoreUnavailable."""
