@@ -23,6 +23,8 @@ from tidelog_runtime.disk import NO_SPACE, Disk, KeepsReserve
 _INDEXES_KEPT: Final = 256
 #: While the disk is full, free space is looked at no more often than this.
 _RECHECK_MS: Final = 1000
+#: So many looks that found room, with no write refused in between, show that there is space again.
+_QUIET_LOOKS: Final = 60
 #: A deleted folder that can't be looked into is tried again after this.
 _RETRY_MS: Final = 60_000
 
@@ -69,20 +71,36 @@ class SpaceGuard:
         self.fault: str | None = None
         #: `full or fault`, so that an append looks at one thing only.
         self.blocked = False
+        #: Whether the last word in the log is that the disk is full.
+        self._told_full = False
+        #: What was free at the last look, and when the system last had no room for a write.
+        self._seen_bytes = 0
+        self._refused_at_bytes = 0
+        self._quiet_looks = 0
 
     def check(self, now_ms: int) -> bool:
         """Look at the free space; whether appends are accepted."""
         self.checked_ms = now_ms
         free_bytes = self._disk.free_bytes()
         # Some room above the limit before appends begin again, so that they do not flutter.
-        limit = self._free_bytes_min * 5 // 4 if self.full else self._free_bytes_min
+        margin = self._free_bytes_min // 4 if self._told_full else 0
+        limit = self._free_bytes_min + margin
         is_full = free_bytes < limit
-        if is_full and not self.full:
+        if is_full:
             self._say_full(
                 f"{free_bytes} bytes are free, {limit} are kept for deletes and metadata"
             )
-        elif self.full and not is_full:
-            logger.warning("the disk has space again (%d bytes): writes are taken", free_bytes)
+        elif self._told_full:
+            if not self._quiet_looks:
+                # What others have written since is no room that came to be.
+                self._refused_at_bytes = min(self._refused_at_bytes, free_bytes)
+            self._quiet_looks += 1
+            has_grown = free_bytes > self._refused_at_bytes + margin
+            if has_grown or self._quiet_looks >= _QUIET_LOOKS:
+                logger.warning("the disk has space again (%d bytes): writes are taken", free_bytes)
+                self._told_full = False
+                self._refused_at_bytes = 0
+        self._seen_bytes = free_bytes
         self.full = is_full
         self.blocked = self.full or self.fault is not None
         if isinstance(self._disk, KeepsReserve):
@@ -105,13 +123,19 @@ class SpaceGuard:
         if error.errno not in NO_SPACE:
             return False
         self.checked_ms = now_ms
-        if not self.full:
-            self._say_full(str(error))
+        self._say_full(str(error))
+        # What is free may be much and yet too little, for a large batch or because of a quota.
+        # Smaller ones are tried again soon, and nobody is told of space until there is more of it.
+        self._refused_at_bytes = self._seen_bytes
+        self._quiet_looks = 0
         self.full = self.blocked = True
         return True
 
     def _say_full(self, evidence: str) -> None:
         """One line when it begins, however many appends are refused: an operator has to act."""
+        if self._told_full:
+            return
+        self._told_full = True
         logger.error(
             "the disk is full (%s): the broker takes no writes until there is space again, and"
             " serves reads; free space, or shorten retention",
