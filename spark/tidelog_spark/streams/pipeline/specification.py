@@ -81,7 +81,7 @@ class Sink:
 class Restart:
     """What is done with a query that failed."""
 
-    #: How often in a row, without a batch between, before the run gives up.
+    #: How often it is started again in a row, without a batch between, before the run gives up.
     attempts: int = 10
     first_pause_ms: int = 1_000
     longest_pause_ms: int = 60_000
