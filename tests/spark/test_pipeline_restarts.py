@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from support.tree import ROOT
 from tidelog_spark.streams.pipeline import running, status
+from tidelog_spark.streams.pipeline.java_log import TOLD_IN_WORDS
 from tidelog_spark.streams.pipeline.reading import pipeline_of
 from tidelog_spark.streams.pipeline.running import SinkRun
 from tidelog_spark.streams.pipeline.specification import Pipeline
@@ -54,6 +56,31 @@ def test_attempts_counts_the_restarts(
     assert starts == 1 + attempts
     (row,) = status.status(pipeline)
     assert (row["state"], row["failures"]) == ("failed", 1 + attempts)
+
+
+def test_each_try_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, told = run_of_failures(pipeline_with(2, tmp_path), monkeypatch)
+    cause = "failed: no luck, and none tomorrow"
+    assert told == [
+        f"out: try 1 of 3 {cause}; starts again in 0.001 s",
+        f"out: try 2 of 3 {cause}; starts again in 0.002 s",
+        f"out: try 3 of 3 {cause}; gave up",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_told"),
+    [
+        ("Query out [id = 1, runId = 2] terminated with error", True),
+        ("Exception in task 0.0 in stage 0.0 (TID 0)", True),
+        ("[queryId = 77f5b] Task 0 in stage 0.0 failed 1 times; aborting job", True),
+        ("Uncaught exception in thread main", False),
+        ("Error running the cleaner. Aborting task", False),
+        ("Lost executor 3 on here: the container was killed", False),
+    ],
+)
+def test_only_lines_of_the_query_s_own_failure_are_left_out(message: str, is_told: bool) -> None:
+    assert any(re.fullmatch(pattern, message) for pattern in TOLD_IN_WORDS) == is_told
 
 
 def test_the_page_says_what_attempts_counts() -> None:

@@ -196,6 +196,38 @@ def test_sigterm_lets_the_batch_end(spark: SparkSession, topics: Topics, tmp_pat
     assert len(written) == len(set(written)) == 50 * (row["committed_batch"] + 1) < RECORDS
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_stacks_of_a_failed_query_are_shown_to_who_asks(
+    spark: SparkSession, topics: Topics, tmp_path: Path, asked: bool
+) -> None:
+    lines, out = topics.create(partitions=1), topics.create(partitions=1)
+    with tidelog.Producer(topics.bootstrap) as producer:
+        producer.send(lines, b"a")
+    settings = dict(SETTINGS) | {"spark.log.level": "ERROR"}
+    if not asked:
+        del settings["spark.log.level"]
+    text = f"""\
+name: failing
+checkpoints: {tmp_path / "state"}
+restart: {{attempts: 1, first_pause: 1 millisecond}}
+sources: {{lines: {{topic: {lines}, value: string}}}}
+views: {{bad: "SELECT CAST(raise_error('no luck') AS STRING) AS value FROM lines"}}
+sinks: {{out: {{from: bad, topic: {out}, value: value}}}}
+spark: {json.dumps(settings)}
+"""
+    (tmp_path / "p.yaml").write_text(text)
+    arguments = ("run", "p.yaml", "--available-now", "--bootstrap-server", topics.bootstrap)
+    with running(tmp_path, *arguments) as process:
+        said, errors = process.communicate()
+    assert process.returncode == 1, errors
+    assert [line.partition(" ")[2] for line in said.splitlines()] == [
+        "out: try 1 of 2 failed: no luck; starts again in 0.001 s",
+        "out: try 2 of 2 failed: no luck; gave up",
+    ]
+    assert ("MicroBatchExecution" in errors) == asked
+    assert ("\tat org.apache.spark" in errors) == asked
+
+
 def test_a_java_process_that_dies_is_told_in_words(topics: Topics, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(SMALL.replace("topic: lines", f"topic: {topics.create()}"))
     arguments = ("run", "p.yaml", "--bootstrap-server", topics.bootstrap)

@@ -104,18 +104,22 @@ class SinkRun:
         self._failures_in_a_row += 1
         restart = self._pipeline.restart
         self.figures.error = words_of_failure(error)
-        self._tell(f"{self.sink.name}: failed: {self.figures.error}")
-        if for_good or self._failures_in_a_row > restart.attempts:
-            failures = f" after {self._failures_in_a_row} failures"
-            self._tell(
-                f"{self.sink.name}: gave up{': it would fail again' if for_good else failures}"
-            )
+        pause_ms = restart.pause_ms(self._failures_in_a_row)
+        is_over = for_good or self._failures_in_a_row > restart.attempts
+        self._tell(self._words_of_try(pause_ms, is_over=is_over, for_good=for_good))
+        if is_over:
             self._enter("failed")
             return
-        pause_ms = restart.pause_ms(self._failures_in_a_row)
         self._start_at = time.monotonic() + pause_ms / 1000
-        self._tell(f"{self.sink.name}: starts again in {pause_ms / 1000:g} s")
         self._enter("waiting")
+
+    def _words_of_try(self, pause_ms: int, *, is_over: bool, for_good: bool) -> str:
+        """All there is to say of a try that failed, in one line."""
+        tries = f"try {self._failures_in_a_row} of {self._pipeline.restart.attempts + 1}"
+        then = f"starts again in {pause_ms / 1000:g} s"
+        if is_over:
+            then = "gave up, since it would fail again" if for_good else "gave up"
+        return f"{self.sink.name}: {tries} failed: {self.figures.error}; {then}"
 
     def _enter(self, state: State) -> None:
         self.figures.state = state
@@ -148,7 +152,7 @@ def run(spark: SparkSession, pipeline: Pipeline, *, available_now: bool, tell: T
 def words_of_failure(error: Exception) -> str:
     """What went wrong, taken out of Spark's story: the last words of the Python below, if any."""
     told = LAST_WORDS.findall(str(error))
-    return told[-1].strip() if told else words_of(error)
+    return " ".join(told[-1].split()) if told else words_of(error)
 
 
 def _is_over(runs: list[SinkRun]) -> bool:

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -22,8 +22,10 @@ from pyspark.sql import SparkSession
 from tidelog.errors import InvalidConfig, TidelogError
 from tidelog_spark.source import register
 from tidelog_spark.streams.pipeline.building import words_of
+from tidelog_spark.streams.pipeline.java_log import without_what_is_told
 from tidelog_spark.streams.pipeline.specification import Pipeline
 
+LOG_LEVEL: Final = "spark.log.level"
 DEFAULTS: Final = {
     # Spark measures every row of a batch otherwise, which costs up to 40 % and grows with nulls.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
@@ -32,7 +34,7 @@ DEFAULTS: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    LOG_LEVEL: "ERROR",
 }
 #: What Spark's own Python writes to the standard error of the errors that we tell in words.
 TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -66,8 +68,10 @@ def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
             hint=f"It needs Java 17 or newer, and took that of {java}",
         ) from None
     register(spark)
+    asked_for_all = LOG_LEVEL in pipeline.spark or given.contains(LOG_LEVEL)
     try:
-        yield spark
+        with nullcontext() if asked_for_all else without_what_is_told(spark):
+            yield spark
     except (Py4JError, ConnectionError) as error:
         if isinstance(error, Py4JJavaError):
             raise
