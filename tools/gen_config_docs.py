@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tidelog_runtime.config import INT_MAX, LONG_MAX, ConfigDefinition, ConfigKey, ConfigType
+from tidelog_runtime.config import LONG_MAX, ConfigDefinition, ConfigKey, ConfigType
 from tidelog_runtime.configs.broker import BROKER_CONFIG
 from tidelog_runtime.configs.topic import INHERITED_FROM, TOPIC_CONFIG
 
@@ -31,9 +31,9 @@ Names, meanings and defaults are Kafka's wherever the concept is the same. A nod
 from flags (`tidelog up --config KEY=VALUE`, and shorter ones: `tidelog up --help`), from the
 environment (`flush.policy` is `TIDELOG_FLUSH_POLICY`), from a file (`--config-file`: `key=value`
 lines, or TOML by its ending), and from the defaults below, in this order. Sizes are bytes and
-take a unit (`64 MiB`), durations are milliseconds and take a unit (`7 d`). An unknown key is
-refused with the nearest one, and a key of Kafka's that has no effect here yet is refused in
-words.
+take a unit (`64 MiB`), durations are milliseconds and take a unit (`7 d`). "Or more" goes up to
+9223372036854775807, the largest number of 64 bits. An unknown key is refused with the nearest one,
+and a key of Kafka's that has no effect here yet is refused in words.
 
 This page is written by `make gen`.
 """
@@ -53,7 +53,7 @@ def accepted(key: ConfigKey) -> str:
     if key.type not in NUMBERS:
         return key.accepted
     low, high = key.limits
-    bounds = f"{low} or more" if high in (INT_MAX, LONG_MAX) else f"{low} to {high}"
+    bounds = f"{low} or more" if high == LONG_MAX else f"{low} to {high}"
     return f"{NUMBERS[key.type]}, {bounds}"
 
 
