@@ -13,7 +13,7 @@ from tidelog.producer.delivery import BatchDelivery, Delivery
 from tidelog_node.testing import InProcessCluster
 
 
-def nothing() -> None:
+def nothing(blocks: bool) -> None:
     """A hurry that nobody is in."""
 
 

@@ -208,7 +208,7 @@ def test_headers_and_timestamps_as_people_write_them() -> None:
 def settled(
     error: tidelog.TidelogError | None = None, base_offset: int = 40, count: int = 3
 ) -> BatchDelivery:
-    batch = BatchDelivery("orders", 3, lambda: None)
+    batch = BatchDelivery("orders", 3, lambda blocks: None)
     batch.count = count
     batch.settle(base_offset if error is None else -1, -1, error)
     return batch
@@ -223,7 +223,7 @@ def test_a_handle_tells_offset_and_time_of_its_own_record() -> None:
 
 
 def test_the_brokers_clock_wins_where_the_topic_says_so() -> None:
-    batch = BatchDelivery("orders", 3, lambda: None)
+    batch = BatchDelivery("orders", 3, lambda blocks: None)
     batch.settle(0, 9999, None)
     assert Delivery(batch, 0, 1).result().timestamp == 9999
 
@@ -241,7 +241,7 @@ def test_a_failure_is_raised_to_each_as_its_own() -> None:
 
 def test_waiting_has_a_limit_and_hurries() -> None:
     hurried: list[bool] = []
-    batch = BatchDelivery("orders", 3, lambda: hurried.append(True))
+    batch = BatchDelivery("orders", 3, hurried.append)
     with pytest.raises(RequestTimedOut, match="orders-3"):
         Delivery(batch, 0, 1).result(timeout=timedelta(0))
     assert hurried == [True]
@@ -250,7 +250,7 @@ def test_waiting_has_a_limit_and_hurries() -> None:
 def test_callbacks_come_once_and_one_that_fails_harms_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    batch = BatchDelivery("orders", 3, lambda: None)
+    batch = BatchDelivery("orders", 3, lambda blocks: None)
     told: list[Delivery] = []
     first, second = Delivery(batch, 0, 1), Delivery(batch, 1, 1)
     first.add_done_callback(lambda _: 1 / 0)
@@ -319,7 +319,7 @@ class Bench:
             limit_bytes=10_000,
             clock=lambda: 1.0,
             wake=wake,
-            hurry=lambda: None,
+            hurry=lambda blocks: None,
             lock=None,
         )
         self.route = TopicRoute("t", b"id", partitions, 0)

@@ -22,7 +22,7 @@ from tidelog.producer.partitioner import Partitioner
 from tidelog.producer.sends import LoopSends, ThreadSends
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """A call back that is not listened to."""
 
 

@@ -45,7 +45,7 @@ class OpenBatch:
     )
 
     def __init__(
-        self, slot: PartitionSlot, limit_bytes: i64, opened_at: float, hurry: Callable[[], None]
+        self, slot: PartitionSlot, limit_bytes: i64, opened_at: float, hurry: Callable[[bool], None]
     ) -> None:
         self.slot: PartitionSlot = slot
         self.builder: BatchBuilder = BatchBuilder(limit_bytes)
@@ -136,13 +136,13 @@ class Accumulator:
         limit_bytes: int,
         clock: Callable[[], float],
         wake: Callable[[], None],
-        hurry: Callable[[], None],
+        hurry: Callable[[bool], None],
         lock: Lock | None,
     ) -> None:
         self._batch_bytes: i64 = batch_bytes
         self._clock: Callable[[], float] = clock
         self._wake: Callable[[], None] = wake
-        self._hurry: Callable[[], None] = hurry
+        self._hurry: Callable[[bool], None] = hurry
         self._woken: bool = False
         self.is_shared: bool = lock is not None
         held = Lock() if lock is None else lock

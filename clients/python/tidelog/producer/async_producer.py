@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.one_loop import OneLoop
 from tidelog.engine.time_limits import seconds
-from tidelog.errors import BufferFull, RequestTimedOut, TidelogError
+from tidelog.errors import BufferFull, InvalidRequest, RequestTimedOut, TidelogError
 from tidelog.producer import lifetimes
 from tidelog.producer.base import (
     accumulator_of,
@@ -309,11 +309,16 @@ class AsyncProducer(LoopSends[K, V]):
         if self._pipeline is not None:
             self._pipeline.schedule()
 
-    def _hurry(self) -> None:
+    def _hurry(self, blocks: bool) -> None:
         pipeline = self._pipeline
         if pipeline is None or self._loop is None:
             return
         if asyncio._get_running_loop() is self._loop:
+            if blocks:
+                raise InvalidRequest(
+                    "A verdict was waited for in a way that holds up the event loop it comes on",
+                    hint="Write `await delivery` for `delivery.result()`",
+                )
             pipeline.hurry()
             return
         try:  # a handle may be waited for anywhere

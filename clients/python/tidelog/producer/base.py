@@ -27,7 +27,7 @@ def accumulator_of(
     *,
     clock: Callable[[], float],
     wake: Callable[[], None],
-    hurry: Callable[[], None],
+    hurry: Callable[[bool], None],
     lock: Lock | None,
 ) -> Accumulator:
     """The accumulator that these settings ask for."""

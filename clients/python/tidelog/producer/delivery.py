@@ -84,7 +84,7 @@ class BatchDelivery:
         "topic",
     )
 
-    def __init__(self, topic: str, partition: i64, hurry: Callable[[], None]) -> None:
+    def __init__(self, topic: str, partition: i64, hurry: Callable[[bool], None]) -> None:
         self.topic: str = topic
         self.partition: i64 = partition
         #: Records that the batch was settled with.
@@ -95,8 +95,9 @@ class BatchDelivery:
         self.is_settled: bool = False
         #: Whether somebody has learned, or will learn, what became of the batch.
         self.is_asked: bool = False
-        #: Tells the engine that somebody waits: no need to linger for more records.
-        self.hurry: Callable[[], None] = hurry
+        #: Tells the engine that somebody waits: no need to linger for more records. Of one who
+        #: blocks a thread to wait (True) it refuses the thread that would bring the verdict.
+        self.hurry: Callable[[bool], None] = hurry
         self._callbacks: list[Callable[[], None]] | None = None
 
     def settle(self, base_offset: i64, append_time_ms: i64, error: TidelogError | None) -> None:
@@ -131,9 +132,9 @@ class BatchDelivery:
         """Blocks until the verdict is known; RequestTimedOut when the limit passes first."""
         if self.is_settled:
             return
+        self.hurry(True)
         settled = threading.Event()
         self.when_settled(settled.set)
-        self.hurry()
         if not settled.wait(limit_s):
             raise RequestTimedOut(
                 f"No verdict on the record for {self.topic}-{self.partition} within {limit_s} s",
@@ -159,7 +160,7 @@ class BatchDelivery:
                     loop.call_soon_threadsafe(release)
 
         self.when_settled(tell)
-        self.hurry()
+        self.hurry(False)
         yield from future.__await__()
 
     def receipt(self, index: i64, timestamp_ms: i64) -> Receipt:

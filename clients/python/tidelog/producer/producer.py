@@ -230,6 +230,9 @@ class Producer(ThreadSends[K, V]):
     def _check(self) -> None:
         if self._accumulator.refusal is not None:
             raise self._accumulator.refusal
+        self._check_may_wait()
+
+    def _check_may_wait(self) -> None:
         if self._thread.is_current:
             raise InvalidRequest(
                 "A delivery callback called the producer in a way that has to wait",
@@ -256,7 +259,7 @@ class Producer(ThreadSends[K, V]):
 
     def _make_room(self) -> None:
         if not self._thread.is_current:
-            self._hurry()
+            self._hurry(blocks=True)
             with self._room:
                 self._room.wait_for(self._may_go_on, self._settings.max_block_ms / 1000)
         if self._accumulator.refusal is not None:
@@ -279,8 +282,10 @@ class Producer(ThreadSends[K, V]):
     def _wake(self) -> None:
         self._thread.loop.call_soon_threadsafe(self._pipeline.schedule)
 
-    def _hurry(self) -> None:
+    def _hurry(self, blocks: bool) -> None:
         self._thread.check()
+        if blocks:
+            self._check_may_wait()
         self._thread.loop.call_soon_threadsafe(self._pipeline.hurry)
 
     def at_exit(self) -> None:

@@ -41,7 +41,7 @@ class Staging:
     """See the module."""
 
     def __init__(
-        self, accumulator: Accumulator, partitioner: Partitioner, hurry: Callable[[], None]
+        self, accumulator: Accumulator, partitioner: Partitioner, hurry: Callable[[bool], None]
     ) -> None:
         self._accumulator = accumulator
         self._partitioner = partitioner
