@@ -8,9 +8,11 @@ be meant, is refused in words; none is ever ignored. Names are Kafka's in snake_
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from tidelog.errors import InvalidConfig
@@ -22,6 +24,7 @@ Duration = int | float | timedelta
 Size = int | str
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|b)?", re.IGNORECASE)
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _CHECK: Final = "check"
 #: What other clients have, and what it belongs to that does not exist here yet.
@@ -33,6 +36,14 @@ _NOT_YET: Final = {
 }
 #: What others call the address.
 _ADDRESSES: Final = frozenset({"bootstrap_servers", "bootstrap.servers", "bootstrap_server"})
+#: The longest duration, nearly 25 days: whoever writes more means "for ever", and neither the wire
+#: nor gRPC's deadlines take much larger numbers.
+LONGEST_MS: Final = 2**31 - 1
+#: The largest size on the wire of what brokers are asked for, and of all else.
+WIRE_SIZE_MAX: Final = 2**31 - 1
+SIZE_MAX: Final = 2**63 - 1
+#: A name that travels in the head of each call.
+_HEAD_NAME_MAX: Final = 1000
 #: How an address is written.
 AN_ADDRESS: Final = 'Write "host:port", such as "localhost:9094"'
 
@@ -63,22 +74,29 @@ def _setting(default: object, check: Callable[[str, object], object]) -> Any:
 
 
 def duration_ms(default: int, *, least: int = 0) -> Any:
-    """A duration: milliseconds, or a timedelta. The setting holds milliseconds."""
+    """A duration: milliseconds, or a timedelta. The setting holds milliseconds.
+
+    More than `LONGEST_MS` counts as that.
+    """
 
     def check(name: str, value: object) -> float:
         number = value.total_seconds() * 1000 if isinstance(value, timedelta) else value
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if isinstance(number, bool) or not isinstance(number, int | float) or _is_nan(number):
             raise InvalidConfig(
                 f"{name}={value!r} is no duration", hint="Use milliseconds or a timedelta"
             )
-        if not least <= number < float("inf"):
+        if number < least:
             raise InvalidConfig(f"{name}={value!r} is too small: at least {least} ms are needed")
-        return number
+        return min(number, LONGEST_MS)
 
     return _setting(default, check)
 
 
-def size_bytes(default: int, *, least: int = 0) -> Any:
+def _is_nan(number: float) -> bool:
+    return isinstance(number, float) and math.isnan(number)
+
+
+def size_bytes(default: int, *, least: int = 0, most: int = SIZE_MAX) -> Any:
     """A size: bytes, or text such as "64 MiB". The setting holds bytes."""
 
     def check(name: str, value: object) -> int:
@@ -89,6 +107,8 @@ def size_bytes(default: int, *, least: int = 0) -> Any:
             )
         if found < least:
             raise InvalidConfig(f"{name}={value!r} is too small: at least {least} bytes")
+        if found > most:
+            raise InvalidConfig(f"{name}={value!r:.80} is too large: at most {most} bytes")
         return found
 
     return _setting(default, check)
@@ -101,7 +121,7 @@ def _size_of(value: object) -> int | None:
     if match is None:
         return None
     unit = (match[2] or "b").lower()
-    return int(float(match[1]) * _UNITS.get(unit[0], 1))
+    return int(Decimal(match[1]) * _UNITS.get(unit[0], 1))
 
 
 def count(default: int, *, least: int, most: int) -> Any:
@@ -144,9 +164,31 @@ def text(default: str) -> Any:
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or not value:
             raise InvalidConfig(f"{name}={value!r} must be text that is not empty")
+        if not _is_unicode(value):
+            raise InvalidConfig(f"{name}={value!r:.80} is no Unicode text")
         return value
 
     return _setting(default, check)
+
+
+def head_text(default: str) -> Any:
+    """A name that travels in the head of each call, where gRPC takes nothing but plain ASCII."""
+
+    def check(name: str, value: object) -> str:
+        is_plain = isinstance(value, str) and value.isascii() and value.isprintable()
+        if not isinstance(value, str) or not is_plain or not 0 < len(value) <= _HEAD_NAME_MAX:
+            raise InvalidConfig(
+                f"{name}={value!r:.80} must be text that is not empty, of printable ASCII",
+                hint=f"At most {_HEAD_NAME_MAX} characters are possible: it goes with each call",
+            )
+        return value
+
+    return _setting(default, check)
+
+
+def _is_unicode(text: str) -> bool:
+    """False of what came from bytes that are no UTF-8: it can't be written as such again."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def anything(default: object) -> Any:
@@ -169,10 +211,19 @@ def addresses(bootstrap: str | list[str] | tuple[str, ...]) -> list[str]:
         raise InvalidConfig(f"{bootstrap!r} names no broker", hint=AN_ADDRESS)
     for address in found:
         host, _, port = address.rpartition(":")
-        if not host or "/" in host or not port.isdigit() or not 0 < int(port) < 65_536:
+        if not (_is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65_536):
             raise _no_address(address)
+        if ":" in host and not (host[0] == "[" and host[-1] == "]"):
+            raise InvalidConfig(
+                f"{address!r:.80} is no address of a broker",
+                hint=f'An address of IPv6 stands in brackets: "[{host}]:{port}"',
+            )
     return found
 
 
+def _is_host(text: str) -> bool:
+    return bool(text) and _is_unicode(text) and text.isprintable() and not set(text) & set("/ ")
+
+
 def _no_address(given: object) -> InvalidConfig:
-    return InvalidConfig(f"{given!r} is no address of a broker", hint=AN_ADDRESS)
+    return InvalidConfig(f"{given!r:.80} is no address of a broker", hint=AN_ADDRESS)

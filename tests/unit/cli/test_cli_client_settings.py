@@ -48,7 +48,11 @@ def test_a_consumers_properties() -> None:
     [
         ({"linger.mss": "5"}, "Did you mean 'linger.ms'?"),
         ({"linger.ms": "soon"}, "linger_ms='soon' is no duration"),
-        ({"acks": "2"}, "acks='2' is not possible"),
+        ({"acks": "2"}, "acks=2 is not possible"),
+        ({"max.in.flight": "1001"}, "max_in_flight=1001 is not between 1 and 1000"),
+        ({"linger.ms": "nan"}, "linger_ms=nan is no duration"),
+        ({"linger.ms": "-5"}, "linger_ms=-5 is too small"),
+        ({"client.id": "h\u00e9"}, "must be text that is not empty, of printable ASCII"),
         ({"transactional.id": "t"}, "this Tidelog has no transactions yet"),
         ({"security.protocol": "SASL_SSL"}, "this Tidelog has no encryption yet"),
         ({"sasl.mechanism": "PLAIN"}, "this Tidelog has no authentication yet"),

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tidelog.consumer.async_consumer import AsyncConsumer
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.errors import TidelogError
 from tidelog.model import TopicPartition
+from tidelog.settings import read
 
 
 def refusal(method: str, *arguments: Any, **named: Any) -> str:
@@ -88,3 +90,26 @@ def test_a_place_of_a_partition_that_is_not_read_is_not_passed_over() -> None:
 )
 def test_times_are_of_partitions(times: Any, words: str) -> None:
     assert refusal("offsets_for_times", times).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fetch_max_bytes": 2**31}, "fetch_max_bytes=2147483648 is too large"),
+        ({"fetch_min_bytes": 2**31}, "is too large: at most 2147483647 bytes"),
+        ({"max_partition_fetch_bytes": "2 GiB"}, "'2 GiB' is too large"),
+        ({"prefetch_bytes": 2**63}, "is too large"),
+        ({"max_decompressed_bytes": 2**70}, "is too large"),
+        ({"client_id": "caf\u00e9"}, "printable ASCII"),
+        ({"client_rack": "\udcff"}, "is no Unicode text"),
+    ],
+)
+def test_a_setting_that_the_wire_can_not_carry(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(TidelogError) as refused:
+        AsyncConsumer("127.0.0.1:1", **settings)
+    assert words in str(refused.value)
+
+
+def test_a_wait_for_ever_is_one_that_the_wire_can_carry() -> None:
+    settings = read(ConsumerSettings, {"fetch_max_wait_ms": 1e300}, "A consumer")
+    assert settings.fetch_max_wait_ms == 2**31 - 1

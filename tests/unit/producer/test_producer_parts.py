@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -43,7 +44,7 @@ from tidelog.producer.producer_settings import (
 )
 from tidelog.records.compression import Compression
 from tidelog.records.decoder import decode_records
-from tidelog.settings import addresses
+from tidelog.settings import LONGEST_MS, addresses
 
 # ---------------------------------------------------------------------- partitioner
 
@@ -126,7 +127,14 @@ def test_a_small_buffer_makes_small_batches() -> None:
         ({"max_in_flight": 1_001, "acks": 0}, "not between 1 and 1000"),
         ({"max_in_flight": 2.5}, "no whole number"),
         ({"enable_idempotence": 1}, "enable_idempotence=1 is not possible"),
+        ({"linger_ms": float("nan")}, "linger_ms=nan is no duration"),
+        ({"buffer_memory": 2**63}, "is too large: at most 9223372036854775807 bytes"),
+        ({"buffer_memory": "9" * 400}, "is too large"),
         ({"client_id": ""}, "must be text"),
+        ({"client_id": "caf\u00e9"}, "printable ASCII"),
+        ({"client_id": "two\nlines"}, "printable ASCII"),
+        ({"client_id": "\udcff"}, "printable ASCII"),
+        ({"client_id": "x" * 1001}, "At most 1000 characters"),
         ({"partitioner": 3}, "neither a name nor a function"),
     ],
 )
@@ -135,14 +143,31 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, Any], words: str) -> N
         producer_settings(given)
 
 
+@pytest.mark.parametrize("forever", [float("inf"), 10**400, 2**63 - 1, 1e300, timedelta.max])
+def test_the_longest_duration_is_one_that_every_clock_takes(forever: Any) -> None:
+    found, _ = producer_settings({"linger_ms": forever, "request_timeout_ms": forever})
+    assert found.linger_ms == found.request_timeout_ms == LONGEST_MS
+
+
 def test_addresses_are_checked_before_anything_is_dialled() -> None:
     assert addresses("a:1, b:2") == ["a:1", "b:2"]
     assert addresses(["[::1]:9094"]) == ["[::1]:9094"]
-    words = ("", "localhost", "localhost:", "localhost:http", "localhost:70000")
+    words = (
+        "",
+        "localhost",
+        "localhost:",
+        "localhost:http",
+        "localhost:70000",
+        "a b:1",
+        "\udcff:1",
+    )
+    odd = ("localhost:\u00b2", "localhost:\u0663", "localhost:" + "9" * 5000, "a\nb:1", "a:+1")
     others: list[Any] = ["http://localhost:9094", 9094, [9094], None]
-    for wrong in (*words, *others):
+    for wrong in (*words, *odd, *others):
         with pytest.raises(InvalidConfig, match="host:port"):
             addresses(wrong)
+    with pytest.raises(InvalidConfig, match=re.escape('in brackets: "[::1]:9094"')):
+        addresses("::1:9094")
 
 
 # ---------------------------------------------------------------------- serializers

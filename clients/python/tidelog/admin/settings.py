@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
-from tidelog.settings import duration_ms, text
+from tidelog.settings import duration_ms, head_text
 
 
 class AdminKeywords(TypedDict, total=False):
@@ -24,6 +24,6 @@ class AdminKeywords(TypedDict, total=False):
 class AdminSettings:
     """The settings of an admin client, checked."""
 
-    client_id: str = text("tidelog-admin")
+    client_id: str = head_text("tidelog-admin")
     request_timeout_ms: float = duration_ms(30_000, least=1)
     default_api_timeout_ms: float = duration_ms(60_000, least=1)

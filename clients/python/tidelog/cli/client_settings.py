@@ -108,15 +108,16 @@ def settings_of(kind: type[Any], properties: Mapping[str, str]) -> dict[str, Any
 
 def _meant(kind: type[Any], setting: str, text: str) -> object:
     """The value that the setting takes among those that the text may mean."""
-    values = _values(text)
-    for value in values[:-1]:
+    refusals: list[InvalidConfig] = []
+    for value in _values(text):
         try:
             read(kind, {setting: value}, "The client")
-        except InvalidConfig:
-            continue
-        return value
-    read(kind, {setting: values[-1]}, "The client")
-    return values[-1]
+        except InvalidConfig as refusal:
+            refusals.append(refusal)
+        else:
+            return value
+    # A number that is too large must not be called no number, which its text is.
+    raise refusals[0]
 
 
 def _values(text: str) -> list[object]:

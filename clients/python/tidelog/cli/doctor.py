@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelog.cli.flags import DEFAULT_BOOTSTRAP, VerbParser, whole_number
+from tidelog.settings import LONGEST_MS
 
 EXAMPLES: Final = """\
   tidelog doctor
@@ -34,7 +35,7 @@ def _parser() -> VerbParser:
     )
     parser.add_argument(
         "--timeout-ms",
-        type=whole_number(least=1),
+        type=whole_number(least=1, most=LONGEST_MS),
         default=DEFAULT_TIMEOUT_MS,
         metavar="MS",
         help=f"how long each step may take (default {DEFAULT_TIMEOUT_MS})",

@@ -7,7 +7,16 @@ from datetime import timedelta
 from typing import Final, TypedDict
 
 from tidelog.records.source import DECOMPRESSED_LIMIT_BYTES
-from tidelog.settings import choice, count, duration_ms, flag, size_bytes, text
+from tidelog.settings import (
+    WIRE_SIZE_MAX,
+    choice,
+    count,
+    duration_ms,
+    flag,
+    head_text,
+    size_bytes,
+    text,
+)
 
 MIB: Final = 1024 * 1024
 LARGEST_SIZE: Final = 2**31 - 1
@@ -57,12 +66,12 @@ class ConsumerKeywords(TypedDict, total=False):
 class ConsumerSettings:
     """The settings of a consumer, checked."""
 
-    client_id: str = text("tidelog-consumer")
+    client_id: str = head_text("tidelog-consumer")
     auto_offset_reset: str = text("none")
     prefetch_bytes: int = size_bytes(16 * MIB, least=1)
-    max_partition_fetch_bytes: int = size_bytes(MIB, least=1)
-    fetch_max_bytes: int = size_bytes(MIB, least=1)
-    fetch_min_bytes: int = size_bytes(1)
+    max_partition_fetch_bytes: int = size_bytes(MIB, least=1, most=WIRE_SIZE_MAX)
+    fetch_max_bytes: int = size_bytes(MIB, least=1, most=WIRE_SIZE_MAX)
+    fetch_min_bytes: int = size_bytes(1, most=WIRE_SIZE_MAX)
     fetch_max_wait_ms: float = duration_ms(500)
     max_poll_records: int = count(500, least=1, most=LARGEST_SIZE)
     check_crcs: bool = flag(True)

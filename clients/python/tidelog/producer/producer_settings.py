@@ -58,7 +58,7 @@ class ProducerSettings:
     batch_size: int = settings.size_bytes(MIB, least=1)
     #: Records that have no verdict yet take at most about this much.
     buffer_memory: int = settings.size_bytes(32 * MIB, least=1)
-    client_id: str = settings.text("tidelog-producer")
+    client_id: str = settings.head_text("tidelog-producer")
     compression: Compression = settings.choice(  # noqa: RUF009 - a field, as the others
         Compression.NONE, _COMPRESSIONS
     )
