@@ -92,7 +92,6 @@ def use(log: Log) -> None:
     for attempt in (
         lambda: log.offset_for_timestamp(500),
         lambda: log.max_timestamp(log.log_end),
-        lambda: log.scrub(0, 1 << 20),
         lambda: log.check_producer(header_of(batch(producer=(1, 0, 13)))),
         lambda: log.append(
             batch(), header_of(batch()), leader_epoch=max(log.latest_epoch, 9), now_ms=NOW_MS

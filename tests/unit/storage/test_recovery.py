@@ -265,25 +265,6 @@ def test_a_newer_format_is_refused_in_words(tmp_path: Path) -> None:
         open_directory(LocalDisk(tmp_path))
 
 
-def test_scrubbing_finds_what_rotted(tmp_path: Path) -> None:
-    directory, log = filled(tmp_path, 40)
-    first = log.body().segments[0]
-    found = first.locate(3)
-    assert found is not None
-    flip(segment_file(tmp_path, 0), found[0] + 63)
-    offset: int | None = 0
-    rounds = 0
-    while offset is not None:
-        offset = log.scrub(offset, 300)
-        rounds += 1
-    assert rounds > 3
-    assert [bad[:2] for bad in log.damaged_ranges] == [(3, 4)]
-    with pytest.raises(LogCorrupt):
-        log.read(3, 100, end=40)
-    assert headers(log.read(4, 100, end=40))[0].base_offset == 4
-    directory.close()
-
-
 def flip(path: Path, position: int) -> None:
     """One bit turns on the disk."""
     content = bytearray(path.read_bytes())

@@ -1,7 +1,7 @@
 """Ranges of a log that are damaged on this disk: kept as they are, refused to every reader.
 
-Recovery and scrubbing find them, the log persists and obeys them. Only what was known to be
-durable can be damaged; above that a bad batch is a torn tail and is simply not there.
+Recovery finds and notes them, the log obeys them. Only what was known to be durable can be
+damaged; above that a bad batch is a torn tail and is simply not there.
 """
 
 from __future__ import annotations

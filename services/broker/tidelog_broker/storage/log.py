@@ -24,7 +24,7 @@ from tidelog.errors import (
     StorageError,
 )
 from tidelog.records.batch import BatchHeader, assigned_prefix, read_header
-from tidelog_broker.storage import damage, log_cutting, log_times, scrubbing
+from tidelog_broker.storage import log_cutting, log_times
 from tidelog_broker.storage.journal import CUT, ENDS, RESET, STARTS
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.log_reader import LogReader
@@ -471,26 +471,6 @@ class Log(LogState):
                 raise
             logger.error("%s keeps a segment that it needs no more for now: %s", self, error)
         return self.body()  # another one where the log had to be recovered for that
-
-    def scrub(self, offset: int, max_bytes: int) -> int | None:
-        """Check about `max_bytes` of the log from `offset` on; where to go on, None at its end.
-
-        What is damaged is refused to readers from now on; `damaged_ranges` has it.
-        """
-        body = self.body()
-        offset = max(offset, self.log_start)
-        if offset >= self.durable_end:
-            return None
-        try:
-            following, found = scrubbing.scrub(body, offset, max_bytes, self.log_end)
-            if found:
-                body.hints.clear()
-                body.damaged_ranges = sorted({*body.damaged_ranges, *found})
-                damage.write(self._volume.disk, body.folder, body.damaged_ranges)
-                self.evidence_intact = False
-        except OSError as error:
-            raise self._unreadable(error) from error
-        return following if following < self.durable_end else None
 
     def expire_producers(self, elapsed_ms: int) -> int:
         """So much time has passed: forget producers that were silent for too long; how many."""

@@ -1,8 +1,8 @@
 """Reading from a log: whole batches, as they lie on disk, in one read where that is possible.
 
 Fetches come here through `Log.read`. The broker hands the bytes to the wire as they are; checking
-each batch is the reader's part, and scrubbing's. Invariant: what is returned begins with the batch
-that holds the offset, holds whole batches only, none at or above `end`, none of a damaged range.
+each batch is the reader's part. Invariant: what is returned begins with the batch that holds the
+offset, holds whole batches only, none at or above `end`, none of a damaged range.
 """
 
 from __future__ import annotations
