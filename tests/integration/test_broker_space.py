@@ -11,7 +11,7 @@ from storage_kit.batches import batch
 from harness.disks import FaultyDisk
 from harness.nodes import LiveNode, on_node
 from support.eventually import eventually_async
-from tidelog.wire.v1 import common_pb2
+from tidelog.wire.v1 import admin_pb2, common_pb2
 from tidelog_broker import broker as broker_module
 
 #: Retention, which once gave the space back, does not run while a test does.
@@ -142,3 +142,23 @@ async def test_a_folder_that_cannot_be_removed_keeps_no_other(node: LiveNode) ->
     await node.client.delete("others")
     await node.client.delete("orders")
     await until_nothing_is_left(node)
+
+
+@on_node(log_retention_check_interval_ms=RARELY, log_segment_bytes="1048576")
+async def test_segments_dropped_before_a_stop_are_removed_though_nobody_comes(
+    node: LiveNode,
+) -> None:
+    topic_id = await node.client.create("orders", 1, MUCH_LATER)
+    for _ in range(6):
+        await node.client.produce("orders", batch(os.urandom(400_000)))
+    request = admin_pb2.DeleteRecordsRequest()
+    request.partitions.add(topic="orders", before_offset=5)
+    await node.client.admin.DeleteRecords(request)
+    folder = node.data_dir / "topics" / topic_id.hex() / "0"
+    assert list(folder.glob("*.deleted"))
+    await node.restart()
+
+    async def is_removed() -> bool:
+        return not list(folder.glob("*.deleted"))
+
+    await eventually_async(is_removed, waiting_for="what was dropped to be removed")

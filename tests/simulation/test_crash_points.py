@@ -16,7 +16,7 @@ from random import Random
 import pytest
 from storage_kit.batches import batch, header_of
 from storage_kit.crash_model import PartitionModel, Version, stored_batches
-from storage_kit.directories import NOW_MS, SMALL, open_directory
+from storage_kit.directories import NOW_MS, SMALL, open_directory, purge
 
 from simulation.disk import SimulatedDisk, SimulatedFile
 from tidelog.model import PartitionId, TopicId
@@ -130,6 +130,7 @@ class Workload:
             (3, self.snapshot),
             (3, self.retain),
             (2, self.delete_records),
+            (2, self.purge),
             (3, self.truncate),
             (1, self.reset),
             (1, self.delete),
@@ -169,6 +170,10 @@ class Workload:
         self.directory.run_retention(self.now_ms)
         for key, log in self.logs.items():
             self.started(key, log.log_start)
+
+    def purge(self, _: PartitionId) -> None:
+        """Remove what this process has retired, or the one before it."""
+        purge(self.directory, self.now_ms)
 
     def delete_records(self, key: PartitionId) -> None:
         """Delete committed records."""
@@ -302,10 +307,21 @@ class Workload:
                 model.check(log)
             assert directory.durable_evidence_intact
             if random.random() < 0.1:
+                purge(directory, self.now_ms)
+                assert not self.retired(disk)
+            if random.random() < 0.1:
                 self.recover_again(directory, disk)
         except AssertionError as error:
             raise AssertionError(f"after {where}: {error}") from error
         self.recoveries += 1
+
+    def retired(self, disk: SimulatedDisk) -> list[str]:
+        """The files that wait for their removal."""
+        folders = [
+            folder for key in self.models if disk.exists(folder := names.partition_folder(key))
+        ]
+        held = [name for folder in folders for name in disk.list_directory(folder)]
+        return [name for name in held if name.endswith(names.DELETED)]
 
     def recover_again(self, directory: DataDirectory, disk: SimulatedDisk) -> None:
         """A crash of the recovered broker, after one more committed batch."""

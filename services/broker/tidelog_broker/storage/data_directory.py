@@ -24,6 +24,7 @@ from tidelog_broker.storage.frames import DamagedFile
 from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, key_of
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import CleanState
+from tidelog_broker.storage.sweep import Sweep
 from tidelog_broker.storage.volume import PurgeStep, Volume
 from tidelog_runtime.disk import Disk
 
@@ -111,6 +112,7 @@ class DataDirectory:
         self._evidence.say_what_is_lost()
         self._remove_leftovers(now_ms)
         stored = self.stored_partitions()
+        self._sweep = Sweep(disk, self.volume.trash, map(names.partition_folder, stored))
         self._unproved = self._evidence.without_proof(stored)
         self.was_clean = self.was_clean and not self._unproved
         if not self.was_clean:
@@ -333,8 +335,13 @@ class DataDirectory:
         return retired
 
     def purge_steps(self, now_ms: int) -> Iterator[PurgeStep]:
-        """Give back the space of what was deleted long enough ago, or of all when it is needed."""
-        return self.volume.trash.steps(None if self.volume.space.full else now_ms)
+        """Give back the space of what was deleted long enough ago, or of all when it is needed.
+
+        Then that of files which the last process had retired. A step may run in a thread, and has
+        to end before the next one is asked for.
+        """
+        yield from self.volume.trash.steps(None if self.volume.space.full else now_ms)
+        yield from self._sweep.steps(now_ms)
 
     # --- upkeep --------------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ class LogBody:
         for name in volume.disk.list_directory(folder):
             base = names.offset_of(name, LOG)
             if base is None:
-                if name.endswith((names.DELETED, names.TEMPORARY)):
+                if name.endswith(names.TEMPORARY):
                     volume.disk.remove(f"{folder}/{name}")
                 continue
             segment = Segment(volume, folder, base, interval_bytes)

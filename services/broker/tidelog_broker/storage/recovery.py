@@ -130,7 +130,7 @@ class Recovery:
     def _remove_leftovers(self) -> list[str]:
         kept = []
         for name in self._disk.list_directory(self._folder):
-            if name.endswith((names.DELETED, names.TEMPORARY)):
+            if name.endswith(names.TEMPORARY):
                 self._disk.remove(f"{self._folder}/{name}")
             else:
                 kept.append(name)

@@ -6,6 +6,7 @@ anything may be appended at all; the trash gives space back some time after a fi
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -25,8 +26,8 @@ _INDEXES_KEPT: Final = 256
 _RECHECK_MS: Final = 1000
 #: So many looks that found room, with no write refused in between, show that there is space again.
 _QUIET_LOOKS: Final = 60
-#: A deleted folder that can't be looked into is tried again after this.
-_RETRY_MS: Final = 60_000
+#: A folder that can't be looked into is tried again after this.
+RETRY_MS: Final = 60_000
 
 #: Gives back the space of one file or one partition.
 PurgeStep = Callable[[], None]
@@ -162,6 +163,10 @@ class Trash:
         """Remove it when the time has come."""
         self._waiting.append((due_ms, path, is_folder))
 
+    def paths(self) -> set[str]:
+        """What waits."""
+        return {path for _, path, _ in self._waiting}
+
     def steps(self, now_ms: int | None) -> Iterator[PurgeStep]:
         """The removal of what is due, or of everything when no time is given.
 
@@ -179,7 +184,7 @@ class Trash:
             except OSError as error:
                 # It keeps nothing else from going.
                 logger.error("%s can't be looked into and is removed later: %s", path, error)
-                self.add(path, (now_ms or due_ms) + _RETRY_MS, is_folder=is_folder)
+                self.add(path, (now_ms or due_ms) + RETRY_MS, is_folder=is_folder)
                 continue
             yield from steps
 
@@ -188,13 +193,19 @@ class Trash:
             # The folder it was in went first.
             return []
         if not is_folder:
-            return [partial(self._disk.remove, path)]
+            return [partial(remove_if_there, self._disk, path)]
         partitions = [
             partial(self._disk.remove_tree, f"{path}/{name}")
             for name in self._disk.list_directory(path)
             if names.partition_of(name) is not None
         ]
         return [*partitions, partial(self._disk.remove_tree, path)]
+
+
+def remove_if_there(disk: Disk, path: str) -> None:
+    """Remove a file; the folder that it was in may have been deleted, and renamed, meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove(path)
 
 
 class Volume:
