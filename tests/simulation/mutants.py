@@ -17,6 +17,7 @@ from tidelog.model import PartitionId
 from tidelog_broker.partition.partition import Partition
 from tidelog_broker.partition.waiting import CommitQueue
 from tidelog_broker.storage import group_commit
+from tidelog_broker.storage.batch_reader import BatchReader
 from tidelog_broker.storage.data_directory import DataDirectory
 from tidelog_broker.storage.group_commit import GroupCommit
 from tidelog_broker.storage.journal import STARTS
@@ -25,7 +26,7 @@ from tidelog_broker.storage.log_state import LogState
 from tidelog_broker.storage.log_sync import SyncTicket
 from tidelog_broker.storage.open_files import NO_DESCRIPTOR, OpenFile
 from tidelog_broker.storage.producer_state import FRESH, Producer, ProducerStates
-from tidelog_broker.storage.recovery import BatchReader, Recovery
+from tidelog_broker.storage.recovery import Recovery
 from tidelog_broker.storage.segment import Segment
 from tidelog_broker.storage.volume import Volume
 
