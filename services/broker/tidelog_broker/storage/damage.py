@@ -6,19 +6,39 @@ damaged; above that a bad batch is a torn tail and is simply not there.
 
 from __future__ import annotations
 
+import errno
+import logging
 import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from tidelog.errors import LogCorrupt
+from tidelog.errors import LogCorrupt, UnsupportedVersion
 from tidelog_broker.storage import names
-from tidelog_broker.storage.frames import seal, unseal
+from tidelog_broker.storage.frames import DamagedFile, seal, unseal
 from tidelog_broker.storage.segment import DamagedBytes, Segment
 from tidelog_runtime.disk import Disk
 
 _MAGIC: Final = b"TLdm"
 _VERSION: Final = 1
 _LINE: Final = struct.Struct(">qqqqq")
+
+logger = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """Whose log it is, and where."""
+
+    topic: str
+    partition: int
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def fields(self) -> dict[str, dict[str, object]]:
+        """What a line of the broker's own log says of it, for machines."""
+        return {"fields": {"topic": self.topic, "partition": self.partition}}
 
 
 class DamagedRange(NamedTuple):
@@ -42,13 +62,38 @@ def write(disk: Disk, folder: str, ranges: Iterable[DamagedRange]) -> None:
 
 
 def read(disk: Disk, folder: str) -> list[DamagedRange]:
-    """The ranges found before; raises DamagedFile when even they are damaged."""
+    """The ranges found before; raises DamagedFile when the note of them can't be read itself."""
     path = f"{folder}/{names.DAMAGED}"
     if not disk.exists(path):
         return []
-    payload = unseal(disk.read_bytes(path), _MAGIC, _VERSION, path)
+    try:
+        payload = unseal(disk.read_bytes(path), _MAGIC, _VERSION, path)
+    except UnsupportedVersion as error:
+        raise DamagedFile(error.message, hint=error.hint) from error
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise DamagedFile(f"{path} can't be read", cause=str(error)) from error
     whole = len(payload) - len(payload) % _LINE.size
     return [DamagedRange(*fields) for fields in _LINE.iter_unpack(payload[:whole])]
+
+
+def set_aside(disk: Disk, place: Place, error: DamagedFile) -> None:
+    """Go on without the note, and say so; its name is no longer there once the folder is synced."""
+    path = f"{place.folder}/{names.DAMAGED}"
+    kept = path + names.UNREADABLE
+    try:
+        disk.rename(path, kept)
+    except OSError as refusal:
+        kept = f"{path}, since it can't be renamed ({refusal})"
+    logger.error(
+        "the note of what is damaged in %s can't be read: %s It is kept as %s, and the log is"
+        " read as a whole to find anew what is damaged. Look after the disk",
+        place,
+        error,
+        kept,
+        extra=place.fields,
+    )
 
 
 def mark(segment: Segment, damaged: DamagedRange) -> None:

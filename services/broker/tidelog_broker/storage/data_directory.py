@@ -241,7 +241,7 @@ class DataDirectory:
                 self._disk.sync_directory(names.topic_folder(partition_id.topic_id))
                 self._disk.sync_directory(names.TOPICS)
             if clean_state is not None:
-                log.trust(clean_state, log_start)
+                log.trust(clean_state, log_start, now_ms)
             elif self._is_known(partition_id):
                 self._recover(log, now_ms)
             else:

@@ -12,9 +12,9 @@ from typing import Final
 
 from tidelog.errors import LogCorrupt, StorageError
 from tidelog.model import PartitionId
-from tidelog_broker.storage import names
+from tidelog_broker.storage import damage, names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig
-from tidelog_broker.storage.damage import DamagedRange
+from tidelog_broker.storage.damage import DamagedRange, Place
 from tidelog_broker.storage.frames import DamagedFile
 from tidelog_broker.storage.journal import ENDS, STARTS, key_of
 from tidelog_broker.storage.log_body import LogBody
@@ -144,8 +144,17 @@ class LogState:
         self._take_numbers(log_start, log_start)
         self._volume.journal.write(ENDS, [(self.partition_id, self.journal_key, log_start)])
 
-    def trust(self, clean_state: CleanState, log_start: int) -> None:
-        """The broker stopped cleanly: believe its marker, open nothing."""
+    def trust(self, clean_state: CleanState, log_start: int, now_ms: int) -> None:
+        """The broker stopped cleanly: believe its marker, open nothing.
+
+        Where the note of what is damaged can't be read, the log is read: now, and not on the way
+        of a caller.
+        """
+        try:
+            damage.read(self._volume.disk, names.partition_folder(self.partition_id))
+        except DamagedFile:
+            self.recover(Expectation(clean_state.log_end, log_start), now_ms)
+            return
         self._clean_state = clean_state
         self._take_numbers(log_start, clean_state.log_end)
         self.size_bytes = clean_state.size_bytes
@@ -156,7 +165,7 @@ class LogState:
         folder = self._make_folder()
         recovery = Recovery(
             self._volume,
-            folder,
+            Place(self.topic, self.partition_id.partition, folder),
             expected,
             now_ms=now_ms,
             interval_bytes=self.config.index_interval_bytes,

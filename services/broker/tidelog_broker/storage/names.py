@@ -23,6 +23,8 @@ TOPIC_NAME: Final = "name"
 LEADER_EPOCHS: Final = "leader-epochs"
 DAMAGED: Final = "damaged"
 
+#: What can't be read is renamed to end so, and left to whoever wants to look at it.
+UNREADABLE: Final = ".unreadable"
 #: What is renamed to end so is no longer there; the space is given back later.
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"

@@ -17,7 +17,7 @@ from tidelog.errors import LogCorrupt
 from tidelog.records.batch import BatchHeader
 from tidelog_broker.storage import damage, names, snapshots
 from tidelog_broker.storage.batch_reader import BatchReader
-from tidelog_broker.storage.damage import DamagedRange
+from tidelog_broker.storage.damage import DamagedRange, Place
 from tidelog_broker.storage.frames import DamagedFile
 from tidelog_broker.storage.journal import CUT, RESET
 from tidelog_broker.storage.leader_epochs import LeaderEpochs
@@ -70,7 +70,7 @@ class Recovery:
     def __init__(
         self,
         volume: Volume,
-        folder: str,
+        place: Place,
         expected: Expectation,
         *,
         now_ms: int,
@@ -78,7 +78,8 @@ class Recovery:
     ) -> None:
         self._volume = volume
         self._disk = volume.disk
-        self._folder = folder
+        self._place = place
+        self._folder = place.folder
         self._expected = expected
         self._durable = expected.journalled_end or 0
         #: A cut that recovery has to redo: nothing at or above this offset is kept.
@@ -95,6 +96,8 @@ class Recovery:
         #: The segment being read is indexed up to this position.
         self._indexed_up_to = 0
         self._found_damage = False
+        #: What was known to be damaged is known no more: no cache may pass over it.
+        self._has_lost_note = False
         #: Names were removed or bytes cut: that must be durable before the log is used.
         self._changed = False
 
@@ -128,7 +131,7 @@ class Recovery:
 
     def _list_segments(self, file_names: list[str]) -> None:
         log = self._log
-        log.damaged_ranges = damage.read(self._disk, self._folder)
+        log.damaged_ranges = self._known_damage()
         for name in file_names:
             base = names.offset_of(name, LOG)
             if base is None:
@@ -144,6 +147,23 @@ class Recovery:
                 base = names.offset_of(name, ending)
                 if base is not None and base not in bases:
                     self._disk.remove(f"{self._folder}/{name}")
+
+    def _known_damage(self) -> list[DamagedRange]:
+        """What was noted as damaged; where the note is spoilt itself, it is found anew."""
+        try:
+            return damage.read(self._disk, self._folder)
+        except DamagedFile as error:
+            if self._expected.journalled_end is None or self._expected.may_lag:
+                # What was noted would pass for the torn end, and what follows it be cut off.
+                raise LogCorrupt(
+                    f"{error.message}, and the journal has lost how far the log was durable",
+                    cause=error.cause,
+                    hint="Copy the partition's folder and remove that file: the log is read without"
+                    " it then, and may end where the first damage is",
+                ) from error
+            damage.set_aside(self._disk, self._place, error)
+        self._has_lost_note = self._changed = True
+        return []
 
     def _load_caches(self, file_names: list[str]) -> int:
         """Producer state and leader epochs as of some offset; where to read on from."""
@@ -166,7 +186,8 @@ class Recovery:
         path = f"{self._folder}/{names.LEADER_EPOCHS}"
         if self._disk.exists(path):
             with contextlib.suppress(DamagedFile):
-                log.epochs, covered = LeaderEpochs.decode(self._disk.read_bytes(path), path)
+                if not self._has_lost_note:
+                    log.epochs, covered = LeaderEpochs.decode(self._disk.read_bytes(path), path)
             if covered > self._durable or covered == first:
                 # It may know of epochs that are not to be; written anew it must not come back.
                 self._remove_cache(path)
