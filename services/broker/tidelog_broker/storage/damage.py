@@ -78,20 +78,21 @@ def read(disk: Disk, folder: str) -> list[DamagedRange]:
     return [DamagedRange(*fields) for fields in _LINE.iter_unpack(payload[:whole])]
 
 
-def set_aside(disk: Disk, place: Place, error: DamagedFile) -> None:
-    """Go on without the note, and say so; its name is no longer there once the folder is synced."""
+def keep_unreadable(disk: Disk, place: Place, error: DamagedFile) -> None:
+    """Keep a copy of the note, and say so. It stays until a new one is there to replace it."""
     path = f"{place.folder}/{names.DAMAGED}"
-    kept = path + names.UNREADABLE
+    copy = path + names.UNREADABLE
     try:
-        disk.rename(path, kept)
+        disk.replace(copy, disk.read_bytes(path))
+        fate = f"It is kept as {copy}"
     except OSError as refusal:
-        kept = f"{path}, since it can't be renamed ({refusal})"
+        fate = f"No copy of it can be kept ({refusal})"
     logger.error(
-        "the note of what is damaged in %s can't be read: %s It is kept as %s, and the log is"
-        " read as a whole to find anew what is damaged. Look after the disk",
+        "the note of what is damaged in %s can't be read: %s %s, and the log is read as a whole to"
+        " find anew what is damaged. Look after the disk",
         place,
         error,
-        kept,
+        fate,
         extra=place.fields,
     )
 

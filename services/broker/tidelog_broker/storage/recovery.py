@@ -161,7 +161,7 @@ class Recovery:
                     hint="Copy the partition's folder and remove that file: the log is read without"
                     " it then, and may end where the first damage is",
                 ) from error
-            damage.set_aside(self._disk, self._place, error)
+            damage.keep_unreadable(self._disk, self._place, error)
         self._has_lost_note = self._changed = True
         return []
 
@@ -407,7 +407,7 @@ class Recovery:
             log.needs_roll = True
         kept_up_to = log.log_end if reset_to is None else -1
         self._changed |= snapshots.remove_above(self._disk, self._folder, kept_up_to)
-        if self._found_damage or reset_to is not None:
+        if self._found_damage or self._has_lost_note or reset_to is not None:
             damage.write(self._disk, self._folder, log.damaged_ranges)
         if log.log_end > self._durable or self._changed:
             self._sync()
