@@ -123,6 +123,21 @@ async def test_refusals_are_counted(node: LiveNode) -> None:
         await stream.finish()
 
 
+@on_node(expected_errors=("orders-0 is damaged on this disk",))
+async def test_known_damage_counts_from_the_first_scrape_on(node: LiveNode) -> None:
+    topic_id = await node.client.create("orders")
+    await node.client.create("others")
+    await node.client.produce("orders", batch(b"a"))
+    await node.stop()
+    (node.data_dir / "topics" / topic_id.hex() / "0" / f"{0:020d}.log").unlink()
+    await node.start()
+    assert (await scrape(node))["tidelog_damaged_partitions", ()] == 0, "nobody has looked"
+    assert (await node.client.fetch("orders")).HasField("error")
+    assert (await scrape(node))["tidelog_damaged_partitions", ()] == 1
+    await node.restart()
+    assert (await scrape(node))["tidelog_damaged_partitions", ()] == 1
+
+
 @on_node()
 async def test_a_reader_to_an_offset_is_sent_nothing_behind_it(node: LiveNode) -> None:
     await node.client.create("orders")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from tidelog.errors import LogCorrupt, UnsupportedVersion
 from tidelog_broker.storage import names
 from tidelog_broker.storage.frames import DamagedFile, seal, unseal
-from tidelog_broker.storage.segment import DamagedBytes, Segment
+from tidelog_broker.storage.segment import LOG, DamagedBytes, Segment
 from tidelog_runtime.disk import Disk
 
 _MAGIC: Final = b"TLdm"
@@ -35,10 +35,9 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
-    @property
-    def fields(self) -> dict[str, dict[str, object]]:
-        """What a line of the broker's own log says of it, for machines."""
-        return {"fields": {"topic": self.topic, "partition": self.partition}}
+    def fields(self, **more: object) -> dict[str, dict[str, object]]:
+        """What a line of the broker's own log says for machines."""
+        return {"fields": {"topic": self.topic, "partition": self.partition, **more}}
 
 
 class DamagedRange(NamedTuple):
@@ -78,6 +77,27 @@ def read(disk: Disk, folder: str) -> list[DamagedRange]:
     return [DamagedRange(*fields) for fields in _LINE.iter_unpack(payload[:whole])]
 
 
+def say(place: Place, found: Iterable[DamagedRange]) -> None:
+    """A line for each range, when it is found: an operator has to know, and to look."""
+    for damaged in found:
+        where = f"nothing is left of them in {place.folder}"
+        if damaged.end_position > damaged.position:
+            path = f"{names.stem(place.folder, damaged.segment_base)}{LOG}"
+            where = f"bytes {damaged.position} to {damaged.end_position - 1} of {path}"
+        logger.error(
+            "%s is damaged on this disk: its offsets %d to %d can't be read (%s); the other records"
+            " are served, and writes are taken. Readers go on behind them when they are told to"
+            " skip; what was lost has to come from a copy. Look after the disk",
+            place,
+            damaged.start_offset,
+            damaged.end_offset - 1,
+            where,
+            extra=place.fields(
+                first_offset=damaged.start_offset, last_offset=damaged.end_offset - 1
+            ),
+        )
+
+
 def keep_unreadable(disk: Disk, place: Place, error: DamagedFile) -> None:
     """Keep a copy of the note, and say so. It stays until a new one is there to replace it."""
     path = f"{place.folder}/{names.DAMAGED}"
@@ -93,7 +113,7 @@ def keep_unreadable(disk: Disk, place: Place, error: DamagedFile) -> None:
         place,
         error,
         fate,
-        extra=place.fields,
+        extra=place.fields(file=path),
     )
 
 

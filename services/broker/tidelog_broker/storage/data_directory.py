@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,8 +26,6 @@ from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.sweep import Sweep
 from tidelog_broker.storage.volume import PurgeStep, Volume
 from tidelog_runtime.disk import Disk
-
-logger = logging.getLogger(__name__)
 
 _GONE: Final = "it was removed, or another was put in its place"
 
@@ -275,14 +272,6 @@ class DataDirectory:
         expected = self._evidence.expectation(partition_id)
         scanned = log.recover(expected, now_ms)
         self._logs_recovered += 1
-        for damaged_range in log.damaged_ranges:
-            logger.error(
-                "%s is damaged on this disk: its offsets %d to %d can't be read; the other records"
-                " are served, and writes are taken",
-                log,
-                damaged_range.start_offset,
-                damaged_range.end_offset - 1,
-            )
         if self._progress is not None:
             damaged = sum(bad.end_offset - bad.start_offset for bad in log.damaged_ranges)
             self._progress(

@@ -266,6 +266,8 @@ class Log(LogState):
             return reader.read(offset, max_bytes, end=end, until=until, at_least_one=at_least_one)
         except OSError as error:
             raise self._unreadable(error) from error
+        except LogCorrupt as error:
+            raise self._met(error) from None
 
     def measure(self, offset: int, *, end: int, until: int | None) -> tuple[int, bool]:
         """How many bytes `read` would find, and whether it finds more once `end` has moved."""
@@ -276,6 +278,8 @@ class Log(LogState):
             return reader.measure(offset, end=end, until=until)
         except OSError as error:
             raise self._unreadable(error) from error
+        except LogCorrupt as error:
+            raise self._met(error) from None
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first batch with a record at or after `timestamp`; None when there is none.
@@ -287,6 +291,8 @@ class Log(LogState):
             return log_times.first_at_or_after(self.body(), timestamp, self.log_start)
         except OSError as error:
             raise self._unreadable(error) from error
+        except LogCorrupt as error:
+            raise self._met(error) from None
 
     def max_timestamp(self, end: int) -> TimestampOffset | None:
         """The batch with the highest timestamp of those below `end`; None where there is none."""
@@ -294,6 +300,8 @@ class Log(LogState):
             return log_times.latest(self.body(), self.log_start, end)
         except OSError as error:
             raise self._unreadable(error) from error
+        except LogCorrupt as error:
+            raise self._met(error) from None
 
     def _unreadable(self, error: OSError) -> StorageError:
         return StorageError(f"{self} could not be read", cause=str(error))

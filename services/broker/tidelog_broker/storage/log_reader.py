@@ -74,11 +74,19 @@ class LogReader:
         if error.next_offset is not None:
             return error
         segment = self._body.segments[at]
+        segment_end = self._body.end_offset_of(at, self._log_end)
         if not segment.told_damage:
             # Once: whoever reads there may try again and again.
             segment.told_damage = True
-            logger.error("a read of %s at offset %d found damage: %s", self._label, offset, error)
-        return damage.met(self._label, error, self._body.end_offset_of(at, self._log_end))
+            logger.error(
+                "a read of %s at offset %d found damage: %s Readers are told to go on at offset %d."
+                " Look after the disk",
+                self._label,
+                offset,
+                error,
+                segment_end,
+            )
+        return damage.met(self._label, error, segment_end)
 
     def _span(self, at: int, offset: int, *, end: int, until: int | None) -> Span:
         """What there is to read of the segment at this place, however much it is."""

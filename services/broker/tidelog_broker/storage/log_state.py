@@ -111,7 +111,7 @@ class LogState:
         self._is_synced_by_rounds = volume.config.flush_policy is not FlushPolicy.OS
         #: Why the log takes no more writes; None while all is well.
         self.fault: str | None = None
-        #: False when recovery missed something that was known to be durable.
+        #: False while something that was known to be durable is known to be missing.
         self.evidence_intact = True
 
     def __str__(self) -> str:
@@ -151,10 +151,11 @@ class LogState:
         of a caller.
         """
         try:
-            damage.read(self._volume.disk, names.partition_folder(self.partition_id))
+            known = damage.read(self._volume.disk, names.partition_folder(self.partition_id))
         except DamagedFile:
             self.recover(Expectation(clean_state.log_end, log_start), now_ms)
             return
+        self.evidence_intact = not known
         self._clean_state = clean_state
         self._take_numbers(log_start, clean_state.log_end)
         self.size_bytes = clean_state.size_bytes
@@ -214,6 +215,22 @@ class LogState:
         return self._body
 
     def _load(self, now_ms: int) -> None:
+        try:
+            self._load_or_recover(now_ms)
+        except LogCorrupt as error:
+            raise self._met(error) from None
+
+    def _met(self, error: LogCorrupt) -> LogCorrupt:
+        """Somebody met damage: it counts from now on. The first of it is said, once.
+
+        Who reads tells of it in its own words, and names the offset behind it.
+        """
+        if self.evidence_intact and error.next_offset is None:
+            logger.error("damage was found in %s: %s Look after the disk", self, error)
+        self.evidence_intact = False
+        return error
+
+    def _load_or_recover(self, now_ms: int) -> None:
         state = self._clean_state
         assert state is not None, "a log is made empty, trusted or recovered before it is used"
         folder = names.partition_folder(self.partition_id)

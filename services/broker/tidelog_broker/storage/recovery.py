@@ -95,7 +95,8 @@ class Recovery:
         self._snapshot_offset = 0
         #: The segment being read is indexed up to this position.
         self._indexed_up_to = 0
-        self._found_damage = False
+        #: Damage that nobody knew of.
+        self._found: list[DamagedRange] = []
         #: What was known to be damaged is known no more: no cache may pass over it.
         self._has_lost_note = False
         #: Names were removed or bytes cut: that must be durable before the log is used.
@@ -368,10 +369,10 @@ class Recovery:
         if segment is not None and end_position > position:
             segment.damage.append(DamagedBytes(position, end_position))
         if end_offset > start_offset:
-            self._log.damaged_ranges.append(
-                DamagedRange(start_offset, end_offset, base, position, end_position)
-            )
-            self._found_damage = True
+            damaged = DamagedRange(start_offset, end_offset, base, position, end_position)
+            if damaged not in self._log.damaged_ranges:
+                self._log.damaged_ranges.append(damaged)
+                self._found.append(damaged)
 
     def _offset_after_damage(self, segment: Segment, position: int) -> int:
         for damaged in self._log.damaged_ranges:
@@ -407,8 +408,9 @@ class Recovery:
             log.needs_roll = True
         kept_up_to = log.log_end if reset_to is None else -1
         self._changed |= snapshots.remove_above(self._disk, self._folder, kept_up_to)
-        if self._found_damage or self._has_lost_note or reset_to is not None:
+        if self._found or self._has_lost_note or reset_to is not None:
             damage.write(self._disk, self._folder, log.damaged_ranges)
+        damage.say(self._place, self._found)
         if log.log_end > self._durable or self._changed:
             self._sync()
 
