@@ -17,6 +17,7 @@ from harness.processes import node_process, running_node
 from support.eventually import eventually
 from tidelog.wire.v1 import common_pb2
 from tidelog_broker.storage import names
+from tidelog_node.node import NODE_LOCK
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
 #: How long a checkpoint takes here; a stop that does not wait for it is sooner done.
@@ -198,9 +199,23 @@ def test_a_busy_port_is_refused(data_dir: Path, flag: str, setting: str) -> None
         said = refusal(data_dir, flag, port)
     assert f"127.0.0.1:{port}" in said
     assert f"set {setting}, or 0 for any free one" in said
+    assert not data_dir.exists()
     with running_node(data_dir) as node:
         node.terminate()
         assert node.exit_code() == 0
+
+
+def test_a_busy_port_is_refused_before_the_stores_are_opened(data_dir: Path) -> None:
+    data_dir.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        refusal(data_dir, "--metrics-port", str(holder.getsockname()[1]))
+    assert [path.name for path in data_dir.iterdir()] == [NODE_LOCK]
+
+
+def test_who_holds_the_directory_is_told_before_who_holds_the_port(data_dir: Path) -> None:
+    with running_node(data_dir) as node:
+        said = refusal(data_dir, "--port", node.bootstrap.rpartition(":")[2])
+        assert f"process {node.pid}" in said
 
 
 def test_an_unknown_key_is_refused_with_the_nearest(data_dir: Path) -> None:

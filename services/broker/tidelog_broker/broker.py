@@ -277,11 +277,7 @@ class Broker:
         return self._commits
 
     async def _open_listeners(self) -> None:
-        host = self.config.listener.host
-        for listener in (
-            Listener("client", host, self.config.listener.port, ANONYMOUS, "listeners"),
-            Listener("internal", host, self.config.internal_port, INTERNAL, "internal.port"),
-        ):
+        for listener in listeners_of(self.config):
             calls = Calls(self, listener.principal, self.metrics.calls)
 
             def register(server: Server, calls: Calls = calls) -> None:
@@ -428,6 +424,15 @@ class Broker:
         if self._lease_id is not None:
             lease_id, self._lease_id = self._lease_id, None
             await self._ports.store.revoke_lease(lease_id)
+
+
+def listeners_of(config: BrokerConfig) -> tuple[Listener, Listener]:
+    """Where a broker serves: its clients, then the services of its cluster."""
+    host = config.listener.host
+    return (
+        Listener("client", host, config.listener.port, ANONYMOUS, "listeners"),
+        Listener("internal", host, config.internal_port, INTERNAL, "internal.port"),
+    )
 
 
 def storage_config(config: BrokerConfig) -> StorageConfig:

@@ -27,7 +27,7 @@ from tidelog.cli.told_to_end import told_to_end
 from tidelog.errors import InvalidConfig, StorageError, TidelogError
 from tidelog.version import __version__
 from tidelog_broker.broker import Progress
-from tidelog_node.node import Node
+from tidelog_node.node import Node, check_addresses
 from tidelog_node.progress import show_recovery
 from tidelog_runtime.adapters.descriptors import raise_descriptor_limit
 from tidelog_runtime.adapters.local_disk import LocalDisk
@@ -104,6 +104,9 @@ def run(options: argparse.Namespace, make_disk: Callable[[str], Disk] | None) ->
             tune_allocator()
         raise_descriptor_limit()
         configure_logging(_log_level(config), config.log_format)
+        if not Path(config.data_dir).exists():
+            # None is made for a start that ends at once.
+            check_addresses(config)
         return asyncio.run(_serve(config, options, make_disk or LocalDisk))
 
 

@@ -13,13 +13,20 @@ from dataclasses import replace
 from typing import Final
 
 from tidelog.errors import StorageError
-from tidelog_broker.broker import SYNC_THREADS, Broker, BrokerPorts, Progress, reachable
+from tidelog_broker.broker import (
+    SYNC_THREADS,
+    Broker,
+    BrokerPorts,
+    Progress,
+    listeners_of,
+    reachable,
+)
 from tidelog_broker.storage.names import TOPICS
 from tidelog_controller import Controller
 from tidelog_group_coordinator import GroupCoordinator
 from tidelog_node.metrics_page import MetricsPage
 from tidelog_runtime.adapters.descriptors import open_files_within_limit
-from tidelog_runtime.adapters.grpc_serving import GrpcServing, ServerLimits
+from tidelog_runtime.adapters.grpc_serving import GrpcServing, ServerLimits, check_bindable
 from tidelog_runtime.adapters.kernel_syncs import KernelSyncs
 from tidelog_runtime.adapters.system_clock import SystemClock
 from tidelog_runtime.cluster_mirror import ClusterMirror
@@ -29,10 +36,23 @@ from tidelog_runtime.disk import Disk, Lock
 from tidelog_runtime.lifecycle import Lifecycle, Step
 from tidelog_runtime.metadata_store.embedded import DEFAULT_PATH, EmbeddedMetadataStore
 from tidelog_runtime.metrics import ServiceMetrics
+from tidelog_runtime.principal import ANONYMOUS
 from tidelog_runtime.reserving_disk import ReservingDisk
+from tidelog_runtime.serving import Listener
 
 #: Held for as long as the node lives: the metadata store and the logs belong to one process.
 NODE_LOCK: Final = "node.lock"
+
+
+def check_addresses(config: BrokerConfig) -> None:
+    """AddressUnavailable where an address can't be had, while nothing was touched.
+
+    Whoever takes one after this is met when it is opened.
+    """
+    host, port = config.listener.host, config.metrics_port
+    metrics = Listener("metrics", host, port, ANONYMOUS, "metrics.port")
+    for listener in (*listeners_of(config), metrics):
+        check_bindable(listener)
 
 
 class Node:
@@ -86,6 +106,7 @@ class Node:
     def _steps(self) -> list[Step]:
         return [
             Step("lock", self._acquire_lock, self._release_lock),
+            Step("addresses", self._check_addresses),
             Step("threads", self._start_threads, self._stop_threads),
             Step("metadata store", self._open_store, self.store.close),
             Step("mirror", self.mirror.start, self.mirror.stop),
@@ -122,6 +143,10 @@ class Node:
     async def _acquire_lock(self) -> None:
         self._disk.make_directory("")
         self._lock = self._disk.acquire_lock(NODE_LOCK)
+
+    async def _check_addresses(self) -> None:
+        # The lock comes first: who holds the directory says more than who holds a port.
+        check_addresses(self.config)
 
     async def _release_lock(self) -> None:
         if self._lock is not None:
