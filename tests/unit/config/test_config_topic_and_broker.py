@@ -103,6 +103,8 @@ def test_refusals_of_topic_keys(name: str, text: str, words: str) -> None:
         ({"message.max.bytes": "120 MiB"}, r"raise 'socket\.request\.max\.bytes'"),
         ({"queued.max.request.bytes": "1 MiB"}, r"Lower 'socket\.request\.max\.bytes'"),
         ({"listeners": "SSL://a:1"}, "Only PLAINTEXT"),
+        ({"listeners": "a:9095"}, r"'metrics\.port' \(by default\) both take port 9095"),
+        ({"metrics.port": "5", "internal.port": "5"}, "both take port 5"),
         ({"listeners": "a:1,b:2"}, "One listener"),
         ({"listeners": "::1:9094"}, "host:port"),
         ({"listeners": "[::1:9094"}, "host:port"),
@@ -133,6 +135,7 @@ def test_broker_view() -> None:
     assert str(broker.listener) == "[::1]:0"
     assert broker.advertised_listener == Endpoint("example", 1)
     assert default_broker_config().advertised_listener is None
+    default_broker_config(listeners="a:0", internal_port="0", metrics_port="0")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 from tidelog.errors import InvalidConfig
@@ -117,8 +118,21 @@ def _check_together(values: ConfigValues) -> None:
             f" {values.source('data.dir').where}",
             hint="A node has one data directory",
         )
+    _check_ports(values)
     _check_at_most(values, "message.max.bytes", "socket.request.max.bytes")
     _check_at_most(values, "socket.request.max.bytes", "queued.max.request.bytes")
+
+
+def _check_ports(values: ConfigValues) -> None:
+    ports = {name: int(values.text(name)) for name in ("internal.port", "metrics.port")}
+    ports["listeners"] = _endpoint(values, "listeners").port
+    for (first, port), (second, other) in combinations(sorted(ports.items()), 2):
+        if port == other != 0:
+            raise InvalidConfig(
+                f"'{first}' ({values.source(first).where}) and '{second}'"
+                f" ({values.source(second).where}) both take port {port}",
+                hint="Give each a port of its own, or 0 for any free one",
+            )
 
 
 def _check_at_most(values: ConfigValues, smaller: str, larger: str) -> None:
