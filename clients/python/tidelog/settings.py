@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from tidelog.errors import InvalidConfig
 from tidelog.nearest import did_you_mean
+from tidelog.wording import is_unicode
 
 Settings = TypeVar("Settings")
 
@@ -164,7 +165,7 @@ def text(default: str) -> Any:
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or not value:
             raise InvalidConfig(f"{name}={value!r} must be text that is not empty")
-        if not _is_unicode(value):
+        if not is_unicode(value):
             raise InvalidConfig(f"{name}={value!r:.80} is no Unicode text")
         return value
 
@@ -184,11 +185,6 @@ def head_text(default: str) -> Any:
         return value
 
     return _setting(default, check)
-
-
-def _is_unicode(text: str) -> bool:
-    """False of what came from bytes that are no UTF-8: it can't be written as such again."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def anything(default: object) -> Any:
@@ -222,7 +218,7 @@ def addresses(bootstrap: str | list[str] | tuple[str, ...]) -> list[str]:
 
 
 def _is_host(text: str) -> bool:
-    return bool(text) and _is_unicode(text) and text.isprintable() and not set(text) & set("/ ")
+    return bool(text) and is_unicode(text) and text.isprintable() and not set(text) & set("/ ")
 
 
 def _no_address(given: object) -> InvalidConfig:

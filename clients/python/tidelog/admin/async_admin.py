@@ -116,7 +116,7 @@ class AsyncAdmin(AsyncClosing):
     ) -> dict[str, CreatedTopic | TidelogError]:
         """Creates topics; each becomes a `CreatedTopic` or the error it was refused with."""
         request = admin_pb2.CreateTopicsRequest(
-            topics=[messages.new_topic(topic) for topic in topics], validate_only=validate_only
+            topics=messages.new_topics(topics), validate_only=validate_only
         )
 
         async def ask(connection: Connection, timeout_s: float) -> list[admin_pb2.TopicResult]:

@@ -22,9 +22,10 @@ from tidelog.admin.descriptions import (
 )
 from tidelog.engine.partition_names import LARGEST_PARTITION
 from tidelog.engine.wire_errors import error_of
-from tidelog.errors import InvalidConfig, InvalidRequest
+from tidelog.errors import InvalidConfig, InvalidReplicaAssignment, InvalidRequest, InvalidTopic
 from tidelog.model import TopicId
 from tidelog.wire.v1 import admin_pb2, common_pb2, metadata_pb2
+from tidelog.wording import is_unicode
 
 SOURCES: Final = {
     admin_pb2.DYNAMIC_TOPIC_CONFIG: "topic",
@@ -37,6 +38,8 @@ def config_text(key: str, value: ConfigValue) -> str:
     """A config's value as it is written."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str) and not is_unicode(value):
+        raise InvalidConfig(f"{key}={value!r:.80} is no Unicode text")
     if isinstance(value, str | int | float):
         return str(value)
     raise InvalidConfig(f"{key}={value!r} is no text, number or truth value")
@@ -59,6 +62,8 @@ def config_key(name: str, key: Any) -> str:
             f"{name} has the key {key!r:.80}, of type {type(key).__name__}",
             hint="Keys are names of configs, such as 'retention.ms'",
         )
+    if not is_unicode(key):
+        raise InvalidConfig(f"{name} has the key {key!r:.80}, which is no Unicode text")
     return key
 
 
@@ -72,16 +77,25 @@ def _check_count(what: str, number: Any, topic: str) -> None:
 
 
 def _assignment(assignment: Assignment | None) -> list[admin_pb2.ReplicaAssignment]:
-    return [
-        admin_pb2.ReplicaAssignment(partition=partition, broker_ids=brokers)
-        for partition, brokers in (assignment or {}).items()
-    ]
+    if assignment is None:
+        return []
+    try:
+        return [
+            admin_pb2.ReplicaAssignment(partition=partition, broker_ids=brokers)
+            for partition, brokers in assignment.items()
+        ]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidReplicaAssignment(
+            f"assignment={assignment!r:.80} is not possible",
+            cause=str(error),
+            hint="Give the broker ids of each partition, such as {0: [1, 2], 1: [2, 3]}",
+        ) from error
 
 
 def topic_names(names: Iterable[str]) -> list[str]:
     """Names of topics; one text is refused, since each of its letters would become one."""
-    if isinstance(names, str):
-        raise InvalidRequest(f"{names!r} is no list of topics", hint=f"Give [{names!r}]")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidRequest(f"{names!r:.80} is no list of topics", hint=f"Give [{names!r:.80}]")
     found = list(names)
     for name in found:
         if not isinstance(name, str):
@@ -89,7 +103,21 @@ def topic_names(names: Iterable[str]) -> list[str]:
                 f"{name!r:.80} is no name of a topic, but of type {type(name).__name__}",
                 hint="Give a str",
             )
+        if not is_unicode(name):
+            raise InvalidTopic(
+                f"The topic name {name!r:.80} has characters that are not allowed",
+                hint="Allowed are ASCII letters, digits, '.', '_' and '-'",
+            )
     return found
+
+
+def new_topics(topics: Iterable[NewTopic]) -> list[admin_pb2.NewTopic]:
+    """Topics to create."""
+    if not isinstance(topics, Iterable):
+        raise InvalidRequest(
+            f"{topics!r:.80} is no list of topics", hint="Give [tidelog.NewTopic(name)]"
+        )
+    return [new_topic(topic) for topic in topics]
 
 
 def new_topic(topic: NewTopic) -> admin_pb2.NewTopic:
@@ -171,6 +199,7 @@ def resource(topic: str | None, broker: int | None) -> admin_pb2.ConfigResource:
             "Whose configs are meant is not clear", hint="Give topic='name' or broker=id"
         )
     if topic is not None:
+        topic_names([topic])
         return admin_pb2.ConfigResource(type=admin_pb2.CONFIG_RESOURCE_TOPIC, name=topic)
     return admin_pb2.ConfigResource(type=admin_pb2.CONFIG_RESOURCE_BROKER, name=str(broker))
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from io import TextIOWrapper
 from typing import Final
 
 from tidelog.cli.client_verbs import CLIENT_VERBS
@@ -116,6 +117,9 @@ def _open_missing_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    # A file's name that is not UTF-8 must not end what prints it; \udcff is valid in JSON as well.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _complain(verb: str, message: str) -> None:

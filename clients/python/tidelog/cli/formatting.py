@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.argument_bytes import argument_bytes
 from tidelog.cli.deserializers import Deserializer, deserializer_named
 from tidelog.cli.switches import boolean
 from tidelog.errors import InvalidConfig
@@ -119,7 +120,7 @@ def column_formatter(properties: Mapping[str, str]) -> ColumnFormatter:
                 hint=did_you_mean(name, PROPERTIES) or f"There are {', '.join(PROPERTIES)}",
             )
         if name in SEPARATORS:
-            separators[name.replace(".", "_")] = text.encode()
+            separators[name.replace(".", "_")] = argument_bytes(name, text)
         elif name in DESERIALIZERS:
             deserializers[part] = deserializer_named(text)
         elif boolean(name, text):

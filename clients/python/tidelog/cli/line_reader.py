@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
+from tidelog.cli.argument_bytes import argument_bytes
 from tidelog.cli.switches import boolean
 from tidelog.errors import InvalidConfig, InvalidRecord
 from tidelog.nearest import did_you_mean
@@ -63,7 +64,7 @@ class LineReader:
                 )
             field = name.replace(".", "_")
             is_switch = name.startswith(("parse.", "ignore."))
-            settings[field] = boolean(name, text) if is_switch else text.encode()
+            settings[field] = boolean(name, text) if is_switch else argument_bytes(name, text)
         reader = cls(**settings)  # type: ignore[arg-type] # each by its kind, see above
         reader._check()
         return reader
@@ -119,6 +120,11 @@ class LineReader:
 
     def _header(self, text: bytes, number: int) -> Header:
         name, found, value = text.partition(self.headers_key_separator)
+        if not self.ignore_error and not _is_text(name):
+            raise InvalidRecord(
+                f"The header key '{_shown(name)}' on line number {number} is not UTF-8",
+                hint="ignore.error=true takes it as it is shown",
+            )
         if not found:
             if self.ignore_error:
                 return _shown(text), None
@@ -140,6 +146,14 @@ def _check_differ(marks: Mapping[str, bytes]) -> None:
     for (name, mark), (other_name, other) in combinations(marks.items(), 2):
         if mark == other:
             raise InvalidConfig(f"{name} and {other_name} may not be equal")
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _shown(text: bytes) -> str:

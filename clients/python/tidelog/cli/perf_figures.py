@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from tidelog.errors import InvalidRequest
+from tidelog.wording import is_unicode
 
 MIB: Final = 1024 * 1024
 SAMPLES_MAX: Final = 50_000
@@ -158,7 +159,7 @@ def date_format(text: str) -> str:
     left = translated
     for ours in (*_DATE_PARTS.values(), "%S"):
         left = left.replace(ours, "")
-    if any(letter.isalpha() for letter in left):
+    if any(letter.isalpha() for letter in left) or not is_unicode(left):
         raise InvalidRequest(
             f"The date format {text!r} has letters that are not understood",
             hint="There are yyyy, MM, dd, HH, mm, ss and SSS",

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.cli.argument_bytes import argument_bytes
 from tidelog.cli.client_settings import connection
 from tidelog.cli.flags import VerbParser, pair, whole_number
 from tidelog.cli.perf_figures import SAMPLES_MAX, ProducerFigures
@@ -140,7 +141,8 @@ def _values_of_file(file: str, delimiter: str) -> list[bytes]:
         raise InvalidRequest(
             f"The file {file!r} can't be read", cause=error.strerror or str(error)
         ) from error
-    mark = delimiter.replace("\\n", "\n").replace("\\t", "\t").encode()
+    text = delimiter.replace("\\n", "\n").replace("\\t", "\t")
+    mark = argument_bytes("--payload-delimiter", text)
     values = [value for value in content.split(mark) if value]
     if not values:
         raise InvalidRequest(f"The file {file!r} holds no values", hint="One a line, or say how")

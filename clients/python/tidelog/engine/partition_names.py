@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tidelog.errors import InvalidRequest
 from tidelog.model import TopicPartition
+from tidelog.wording import is_unicode
 
 #: What 32 bits hold: no partition has a larger number, and no topic more of them.
 LARGEST_PARTITION: Final = 2**31 - 1
@@ -24,7 +25,8 @@ def partition_named(given: Any) -> TopicPartition:
     topic: Any = given.topic
     number: Any = given.partition
     is_number = isinstance(number, int) and not isinstance(number, bool)
-    if not isinstance(topic, str) or not is_number or abs(number) > LARGEST_PARTITION:
+    is_name = isinstance(topic, str) and is_unicode(topic)
+    if not is_name or not is_number or abs(number) > LARGEST_PARTITION:
         raise InvalidRequest(
             f"TopicPartition({topic!r:.80}, {number!r:.80}) names no partition",
             hint="The topic is a str, the partition an int from 0 on",
