@@ -181,3 +181,15 @@ def test_what_cannot_be_is_refused(
 def test_metrics_are_said_to_be_elsewhere(tool: Tool) -> None:
     assert "/metrics" in tool("producer-perf-test", *SMALLEST, "--print-metrics")[2]
     assert "/metrics" in tool("consumer-perf-test", "--num-records", "1", "--print-metrics")[2]
+
+
+def test_an_empty_name_is_refused(tool: Tool) -> None:
+    code, _, err = tool("consumer-perf-test", "--num-records", "1", "--topic", "")
+    assert (code, err) == (1, "tidelog consumer-perf-test: Topic '' does not exist.\n")
+
+
+def test_a_record_larger_than_any_topic_takes_is_refused(tool: Tool) -> None:
+    words = ("--num-records", "1", "--throughput", "-1", "--record-size", "9999999999")
+    code, _, err = tool("producer-perf-test", *words)
+    assert code == 2
+    assert "9999999999 is too large, it must be at most 134217728" in err

@@ -102,6 +102,9 @@ def test_later_lists_win(tmp_path: Path) -> None:
     assert where.settings == {"linger_ms": 3, "acks": 1, "client_id": "try"}
 
 
+LAST_MILLISECOND = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("text", "time"),
     [
@@ -110,6 +113,8 @@ def test_later_lists_win(tmp_path: Path) -> None:
         ("-3", "max_timestamp"),
         ("-4", "earliest"),
         ("0", datetime(1970, 1, 1, tzinfo=UTC)),
+        (str(2**63 - 1), LAST_MILLISECOND),
+        ("253402300800000", LAST_MILLISECOND),
         ("1500", datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1500)),
     ],
 )
@@ -119,7 +124,12 @@ def test_times_of_get_offsets(text: str, time: object) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("-5", "tiered storage"), ("-6", "is no time"), ("lates", "Did you mean 'latest'")],
+    [
+        ("-5", "tiered"),
+        ("-6", "is no time"),
+        ("9" * 5000, "is no time"),
+        ("lates", "Did you mean 'latest'"),
+    ],
 )
 def test_a_time_that_is_none_is_refused(text: str, words: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=words):

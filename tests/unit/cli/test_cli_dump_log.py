@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.cli import main
+from tidelog.cli.dump_log import LOG
 from tidelog.records.batch import assigned_prefix, read_header
 from tidelog.records.builder import BatchBuilder
 from tidelog.records.compression import Compression
@@ -179,3 +180,23 @@ def test_what_is_no_segment_is_named(
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("files", ["", ",", " , "])
+def test_no_file_at_all_is_no_success(capsys: pytest.CaptureFixture[str], files: str) -> None:
+    assert main(["dump-log", "--files", files]) == 1
+    assert "names no file" in capsys.readouterr().err
+
+
+def test_a_name_that_no_file_can_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump-log", "--files", "x" * 300 + LOG]) == 1
+    assert "can't be used: File name too long\n" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_named_as_a_segment_is_passed_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / f"{7:020}.log").mkdir()
+    file = segment(tmp_path, batch(100, b"one"))
+    code, lines = dumped(capfd, "--files", str(tmp_path))
+    assert (code, lines[0]) == (0, f"Dumping {file}")

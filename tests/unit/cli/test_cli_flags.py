@@ -53,6 +53,10 @@ def test_flags_are_not_completed(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "part"),
     [
         (("--partitions", "three"), "argument --partitions: 'three' is no whole number"),
+        (("--partitions", "1_0"), "'1_0' is no whole number"),
+        (("--partitions", "\u0663"), "is no whole number"),
+        (("--partitions", "9" * 5000), "is no whole number"),
+        (("--partitions", "9" * 23), "is too large, it must be at most 10"),
         (("--partitions", "0"), "0 is too small, it must be at least 1"),
         (("--partitions", "11"), "11 is too large, it must be at most 10"),
         (("--config", "retention.ms"), "'retention.ms' is not written as KEY=VALUE"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,7 @@ def test_a_deserializer_of_ones_own() -> None:
         ("Long", b"123", "LongDeserializer needs 8 bytes, there are 3"),
         ("UUID", b"no", "b'no' is no UUID"),
         ("json:loads", b"{", "json:loads failed. Cause: JSONDecodeError"),
+        ("json:loads", b'"\\ud800"', "json:loads failed. Cause: UnicodeEncodeError"),
     ],
 )
 def test_what_cannot_be_deserialized_says_so(name: str, payload: bytes, words: str) -> None:
@@ -167,3 +169,24 @@ def test_json_keeps_bytes_that_are_no_text() -> None:
     assert shown["key"] is None
     assert "value" not in shown
     assert shown["value_base64"] == "/wA="
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (":loads", "ValueError: Empty module name"),
+        ("..:loads", "TypeError"),
+        ("module_that_fails:loads", "RuntimeError: at its import"),
+        ("module_that_is_none:loads", "SyntaxError"),
+    ],
+)
+def test_a_deserializer_that_can_not_be_loaded_says_why(
+    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_that_fails.py").write_text('raise RuntimeError("at its import")')
+    (tmp_path / "module_that_is_none.py").write_text("def loads(")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidConfig) as error:
+        deserializer_named(name)
+    assert "can't be loaded" in str(error.value)
+    assert words in str(error.value)

@@ -42,7 +42,7 @@ def test_patterns(pattern: str, found: list[str]) -> None:
     assert meant(pattern) == found
 
 
-@pytest.mark.parametrize("pattern", ["a:x", "a:1:2", "a:1-2-3"])
+@pytest.mark.parametrize("pattern", ["a:x", "a:1:2", "a:1-2-3", "a:" + "9" * 5000, "a:\u0663"])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidRequest, match="is no pattern of partitions"):
         rules_of_patterns(pattern)
@@ -56,6 +56,8 @@ def test_flags_mean_the_same() -> None:
     assert is_meant(rules_of_flags(None, None), "c", 4)
     with pytest.raises(InvalidRequest, match="'x' in --partitions is no number"):
         rules_of_flags(None, "0,x")
+    with pytest.raises(InvalidRequest, match="in --partitions is no number"):
+        rules_of_flags(None, "9" * 5000)
 
 
 def test_offsets_are_read() -> None:
@@ -82,6 +84,12 @@ def test_offsets_are_read() -> None:
         ('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}', "is not understood"),
         ('{"partitions": [{"topic": "a", "partition": -1, "offset": 2}]}', "is not understood"),
         ('{"partitions": [{"topic": "a", "partition": "0", "offset": 2}]}', "is not understood"),
+        ('{"partitions": [{"topic": "a", "partition": true, "offset": 2}]}', "is not understood"),
+        ('{"partitions": [{"topic": "a", "partition": 0, "offset": true}]}', "is not understood"),
+        (f'{{"partitions": [{{"topic": "a", "partition": 0, "offset": {2**63}}}]}}', "is not und"),
+        (f'{{"partitions": [{{"topic": "a", "partition": {2**31}, "offset": 0}}]}}', "is not und"),
+        ('{"partitions": [{"offset": ' + "9" * 5000 + "}]}", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
         (
             '{"partitions": [{"topic": "a", "partition": 0, "offset": 2},'
             ' {"topic": "a", "partition": 0, "offset": 3}]}',

@@ -117,6 +117,9 @@ def test_an_assignment_is_read() -> None:
     [
         ("1:x", "is no assignment"),
         ("", "is no assignment"),
+        ("9" * 23, "is no assignment"),
+        ("9" * 5000, "is no assignment"),
+        ("-1", "is no assignment"),
         ("1:1", "partition 0 names a broker twice"),
         ("1:2,3", "partition 1 has 1 replicas, partition 0 has 2"),
     ],

@@ -101,6 +101,11 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
             f" Install what this verb needs: pip install '{verb.needs}'",
         )
         return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _complain(verb.name, f"{str(error.filename)!r:.80} can't be used: {error.strerror}")
+        return 1
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 

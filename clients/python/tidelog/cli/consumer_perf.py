@@ -106,7 +106,9 @@ def main(arguments: Sequence[str]) -> int:
 
     where = _connection(options)
     where.reach()
-    topics = [options.topic] if options.topic else matching_topics(where.bootstrap, options.include)
+    topics = [options.topic]
+    if options.topic is None:
+        topics = matching_topics(where.bootstrap, options.include)
     with Consumer(where.bootstrap, **where.settings) as consumer:
         Measuring(consumer, options).run(topics)
     return 0

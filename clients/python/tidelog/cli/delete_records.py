@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.client_settings import connection
 from tidelog.cli.flags import VerbParser
+from tidelog.engine.partition_names import LARGEST_PARTITION
 from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.model import TopicPartition
 
@@ -27,6 +28,7 @@ FORM: Final = '{"partitions": [{"topic": "orders", "partition": 0, "offset": 42}
 VERSION: Final = 1
 #: In the file: everything below the high watermark.
 HIGH_WATERMARK: Final = -1
+LARGEST_OFFSET: Final = 2**63 - 1
 
 
 def _parser() -> VerbParser:
@@ -63,10 +65,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def _text(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else str(error)
         raise InvalidRequest(
-            f"The file {file!r} can't be read", cause=str(error), hint=f"It holds {FORM}"
+            f"The file {file!r} can't be read", cause=cause or "", hint=f"It holds {FORM}"
         ) from error
 
 
@@ -74,7 +77,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
     """The offsets of a file by partition; InvalidRequest says what is wrong with it."""
     try:
         read = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also of numbers of thousands of digits
         raise InvalidRequest(
             "The offset file is no JSON", cause=str(error), hint=f"It holds {FORM}"
         ) from error
@@ -96,7 +99,9 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 def _entry(entry: Any) -> tuple[TopicPartition, int]:
     match entry:
         case {"topic": str(topic), "partition": int(partition), "offset": int(offset)}:
-            if partition >= 0 and offset >= HIGH_WATERMARK:
+            are_numbers = not isinstance(partition, bool) and not isinstance(offset, bool)
+            is_partition = 0 <= partition <= LARGEST_PARTITION
+            if are_numbers and is_partition and HIGH_WATERMARK <= offset <= LARGEST_OFFSET:
                 return TopicPartition(topic, partition), offset
     raise InvalidRequest(
         f"The offset file has an entry that is not understood: {json.dumps(entry)}",

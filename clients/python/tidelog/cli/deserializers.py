@@ -40,21 +40,24 @@ def _own(name: str) -> Deserializer:
     module_name, _, function_name = name.partition(":")
     try:
         function = getattr(import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module of the user's: anything may be wrong in it
+        kind = (
+            "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+        )
         raise InvalidConfig(
             f"The deserializer {name!r} can't be loaded",
-            cause=str(error),
+            cause=f"{kind}{error}",
             hint="Write module:function; the module must be importable from here",
         ) from error
 
     def deserialize(payload: bytes) -> bytes:
         try:
             made = function(payload)
+            return made if isinstance(made, bytes) else str(made).encode()
         except Exception as error:
             raise SerializationFailed(
                 f"{name} failed", cause=f"{type(error).__name__}: {error}"
             ) from error
-        return made if isinstance(made, bytes) else str(made).encode()
 
     return deserialize
 

@@ -63,10 +63,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _segments(files: str) -> Iterator[Path]:
-    for name in filter(None, (part.strip() for part in files.split(","))):
+    names = [part.strip() for part in files.split(",")]
+    if not any(names):
+        raise InvalidRequest(
+            f"--files {files!r} names no file", hint="Name a .log file or a folder"
+        )
+    for name in filter(None, names):
         path = Path(name)
         if path.is_dir():
-            inside = sorted(one for one in path.rglob(f"*{LOG}") if one.stem.isdecimal())
+            found = (one for one in path.rglob(f"*{LOG}") if one.stem.isdecimal())
+            inside = sorted(one for one in found if one.is_file())
             if not inside:
                 raise InvalidRequest(f"The folder {name!r} holds no segments")
             yield from inside

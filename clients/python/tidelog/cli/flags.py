@@ -8,6 +8,7 @@ are never completed from their beginnings, as in Kafka's tools.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9094"
 CALLED_WRONGLY: Final = 2
+#: As people write them: Python would take 1_0 for ten, and digits of other scripts.
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -114,10 +117,9 @@ def whole_number(least: int | None = None, most: int | None = None) -> Callable[
     """The type of a flag that takes a whole number."""
 
     def convert(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        if not _WHOLE.fullmatch(text):
+            raise argparse.ArgumentTypeError(f"{text!r:.80} is no whole number")
+        number = int(text)
         if least is not None and number < least:
             raise argparse.ArgumentTypeError(f"{number} is too small, it must be at least {least}")
         if most is not None and number > most:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,9 @@ NAMED_TIMES: Final = {
     "earliest-local": "earliest",
     "-4": "earliest",
 }
+#: The last millisecond that a date has, and a number of 64 bits.
+LATEST_MS: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,19}")
 TIERED: Final = ("latest-tiered", "-5")
 
 
@@ -79,10 +83,11 @@ def read_time(text: str) -> str | datetime:
         raise argparse.ArgumentTypeError(
             f"{text} asks for tiered storage, which does not exist yet"
         )
-    if not text.isdecimal():
+    if not _MILLISECONDS.fullmatch(text):
         near = did_you_mean(text, NAMED_TIMES) or "write milliseconds since 1970, or -1 to -4"
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; {near}")
-    return EPOCH + timedelta(milliseconds=int(text))
+        raise argparse.ArgumentTypeError(f"{text!r:.80} is no time; {near}")
+    # Nothing is later than the year 9999: what asks for more finds nothing, as in Kafka's tool.
+    return EPOCH + timedelta(milliseconds=min(int(text), LATEST_MS))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,7 +14,8 @@ from typing import Final
 from tidelog.cli.topic_names import topic_pattern
 from tidelog.errors import InvalidRequest
 
-_RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+_RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]{0,10})|(?:([0-9]{0,10})-([0-9]{0,10}))))?")
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def _rule(text: str) -> PartitionRule:
     match = _RULE.fullmatch(text)
     if match is None:
         raise InvalidRequest(
-            f"{text!r} is no pattern of partitions",
+            f"{text!r:.80} is no pattern of partitions",
             hint="Write topic:0, topic:0-3 (without 3), topic:5-, topic:-3 or topic",
         )
     name, number, first, end = match.groups()
@@ -58,9 +59,9 @@ def rules_of_flags(topic: str | None, partitions: str | None) -> list[PartitionR
         return [PartitionRule(pattern)]
     rules = []
     for part in partitions.split(","):
-        if not part.strip().isdecimal():
+        if not _NUMBER.fullmatch(part.strip()):
             raise InvalidRequest(
-                f"{part!r} in --partitions is no number", hint="Write them as 0,1,2"
+                f"{part!r:.80} in --partitions is no number", hint="Write them as 0,1,2"
             )
         rules.append(PartitionRule(pattern, int(part), int(part) + 1))
     return rules

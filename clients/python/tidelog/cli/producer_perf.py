@@ -36,6 +36,8 @@ PAYLOADS: Final = ("--record-size", "--payload-file", "--payload-monotonic")
 #: A sender that is ahead of the throughput by less than this goes on.
 AHEAD_S: Final = 0.001
 RECORDS_BETWEEN_LOOKS: Final = 64
+#: No topic takes a larger batch: max.message.bytes ends there.
+SIZE_MAX: Final = 128 * 1024 * 1024
 
 
 def _parser() -> VerbParser:
@@ -46,7 +48,10 @@ def _parser() -> VerbParser:
         "--num-records", type=whole_number(1), metavar="N", help="how many (required)"
     )
     parser.add_argument(
-        "--record-size", type=whole_number(0), metavar="BYTES", help="random letters, so many"
+        "--record-size",
+        type=whole_number(0, SIZE_MAX),
+        metavar="BYTES",
+        help="random letters, so many",
     )
     parser.add_argument("--payload-file", metavar="FILE", help="values drawn from this file")
     parser.add_argument("--payload-delimiter", metavar="TEXT", help="between them (default \\n)")
@@ -110,7 +115,7 @@ def _check(parser: VerbParser, options: argparse.Namespace) -> None:
         parser.error("--payload-delimiter goes with --payload-file only")
     if len(given) != 1:
         parser.error(f"give one of {', '.join(PAYLOADS)}")
-    if options.transactional_id or options.transaction_duration_ms:
+    if options.transactional_id is not None or options.transaction_duration_ms is not None:
         raise InvalidRequest(
             "This Tidelog has no transactions yet", hint="Leave --transactional-id out"
         )

@@ -45,6 +45,7 @@ ONLY_WITH: Final = {
 }
 PARTITIONS_MAX: Final = 2**31 - 1
 REPLICAS_MAX: Final = 2**15 - 1
+BROKER_ID_MAX: Final = 2**31 - 1
 
 
 def _parser() -> VerbParser:
@@ -104,14 +105,15 @@ def _add_switches(parser: VerbParser) -> None:
 
 def read_assignment(text: str) -> dict[int, list[int]]:
     """The replicas of each partition by broker id: the type of `--replica-assignment`."""
+    broker_id = whole_number(0, BROKER_ID_MAX)
     try:
         assignment = {
-            partition: [int(broker) for broker in replicas.split(":")]
+            partition: [broker_id(broker) for broker in replicas.split(":")]
             for partition, replicas in enumerate(text.split(","))
         }
-    except ValueError:
+    except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no assignment; write broker ids as in 1:2,2:3"
+            f"{text!r:.80} is no assignment; write broker ids as in 1:2,2:3"
         ) from None
     for partition, brokers in assignment.items():
         if len(set(brokers)) < len(brokers):
