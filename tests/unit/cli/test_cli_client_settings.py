@@ -46,6 +46,7 @@ def test_a_consumers_properties() -> None:
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
+        ({"": "5"}, "There is no client property ''"),
         ({"linger.mss": "5"}, "Did you mean 'linger.ms'?"),
         ({"linger.ms": "soon"}, "linger_ms='soon' is no duration"),
         ({"acks": "2"}, "acks=2 is not possible"),

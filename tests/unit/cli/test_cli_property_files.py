@@ -28,6 +28,10 @@ from tidelog.errors import InvalidConfig
         ("null.marker=", {"null.marker": ""}),
         ("empty", {"empty": ""}),
         ("held=1\\", {"held": "1"}),
+        ("=5", {"": "5"}),
+        ("a=1\x0cb\nc=2", {"a": "1\x0cb", "c": "2"}),
+        ("a=1\u2028b\rc=2\r\nd=3", {"a": "1\u2028b", "c": "2", "d": "3"}),
+        ("a=\\ud83c\\udf0a", {"a": "\U0001f30a"}),
     ],
 )
 def test_lines_become_properties(text: str, properties: dict[str, str]) -> None:
@@ -54,3 +58,15 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidConfig, match="it is not UTF-8"):
         read_properties(str(file))
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"\xef\xbb\xbfacks=all\n")
+    assert read_properties(str(file)) == {"acks": "all"}
+
+
+@pytest.mark.parametrize("text", ["a=\\u12", "a=\\uzzzz", "\\u=a"])
+def test_half_an_escape_is_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="without four digits behind it"):
+        parse_properties(text)

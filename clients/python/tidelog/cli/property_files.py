@@ -13,7 +13,9 @@ from typing import Final
 
 from tidelog.errors import InvalidConfig
 
-_ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
+_ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)
+#: As Java knows them; Python's own lines end at form feeds and other characters, too.
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NAMED_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -23,7 +25,7 @@ def read_properties(file: str | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidConfig(
@@ -47,7 +49,7 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments, each joined with those it is continued on."""
     held = ""
-    for line in text.splitlines():
+    for line in _LINE_END.split(text):
         stripped = line.lstrip()
         if not held and (not stripped or stripped[0] in "#!"):
             continue
@@ -66,6 +68,13 @@ def _unescaped(text: str) -> str:
         escaped = match[1]
         if len(escaped) > 1:
             return chr(int(escaped[1:], 16))
+        if escaped == "u":
+            raise InvalidConfig(
+                f"{text!r:.80} has \\u without four digits behind it",
+                hint="Write \\u00e9, or the character itself, or two backslashes for one",
+            )
         return _NAMED_ESCAPES.get(escaped, escaped)
 
-    return _ESCAPE.sub(meaning, text)
+    found = _ESCAPE.sub(meaning, text)
+    # Java writes a character beyond the first 65,536 as two escapes.
+    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
