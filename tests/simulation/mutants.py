@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant("producers forgotten at restart", _producers_forgotten_at_restart, ("kill",)),
     Mutant("nothing is a duplicate", _nothing_is_a_duplicate, ("kill", "cut")),
     Mutant("dedupe window of none", _window_of_none, ("kill", "cut")),
-    Mutant("recovery keeps a torn tail", _recovery_keeps_a_torn_tail, CRASHES, 26),
+    Mutant("recovery keeps a torn tail", _recovery_keeps_a_torn_tail, CRASHES, 230),
     Mutant("recovery cuts too much", _recovery_cuts_at_the_journalled_end, CRASHES),
     Mutant("journal not synced before a cut", _journal_not_synced_before_a_cut, CRASHES),
     Mutant("duplicate answered early", _duplicate_answered_before_it_is_durable, CRASHES, 25),
