@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
 
 from tidelog.consumer.async_consumer import AsyncConsumer
+from tidelog.consumer.base import at_least_one
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.errors import TidelogError
 from tidelog.model import TopicPartition
@@ -45,6 +47,24 @@ def test_what_names_no_topic(topics: Any) -> None:
 
 def test_a_place_is_no_offset() -> None:
     assert refusal("seek", TopicPartition("orders", 0), "end").startswith("'end' is no offset. ")
+
+
+@pytest.mark.parametrize("columns", ["value", None, 5, [5], b"value"])
+def test_what_are_no_columns(columns: Any) -> None:
+    said = refusal("read_arrow", columns=columns)
+    assert "is no list of columns" in said or "is not possible" in said
+    assert "value" in said
+
+
+def test_so_many_records_that_no_list_holds_them_are_all_there_are() -> None:
+    assert at_least_one("max_records", 10**30) == sys.maxsize
+
+
+def test_a_partition_is_checked_where_it_stands_in_a_mapping() -> None:
+    text: Any = "0"
+    said = refusal("assign", {TopicPartition("orders", text): 0})
+    assert said.startswith("TopicPartition('orders', '0') names no partition.")
+    assert refusal("pause", None) == ("None names no partition. Give TopicPartition('orders', 0).")
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, "5", True])

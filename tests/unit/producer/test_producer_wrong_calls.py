@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tidelog import AsyncProducer, Producer
 from tidelog.engine.time_limits import LONGEST_S, seconds
 from tidelog.errors import (
     InvalidPartitions,
@@ -152,3 +154,17 @@ def test_a_partitioner_chooses_among_those_there_are(chosen: int) -> None:
         InvalidPartitions, match=f"The partitioner gave {chosen} for topic 'orders'"
     ):
         Partitioner(lambda topic, key, count: chosen).choose("orders", b"key", 3)
+
+
+def test_producers_show_where_they_send_and_whether_they_are_closed() -> None:
+    producer = Producer(["127.0.0.1:1", "127.0.0.1:2"])
+    assert repr(producer) == "Producer('127.0.0.1:1, 127.0.0.1:2')"
+    producer.close()
+    assert repr(producer) == "Producer('127.0.0.1:1, 127.0.0.1:2', closed)"
+
+    async def use() -> None:
+        async with AsyncProducer("127.0.0.1:1") as sender:
+            assert repr(sender) == "AsyncProducer('127.0.0.1:1')"
+        assert repr(sender) == "AsyncProducer('127.0.0.1:1', closed)"
+
+    asyncio.run(use())

@@ -6,6 +6,7 @@ closed, failed or has nothing assigned says so, in words, before it would wait f
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Final, Generic
@@ -148,15 +149,21 @@ def at_least_one(name: str, number: int) -> int:
     """How many are wanted, checked: of none there would be nothing to wait for."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidRequest(f"{name}={number!r:.80} is no number of 1 or more")
-    return number
+    return min(number, sys.maxsize)
 
 
 def known_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """The names of columns, checked."""
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidRequest(
+            f"columns={columns!r:.80} is no list of columns",
+            hint=f"Give several of {', '.join(ALL_COLUMNS)}, as in columns=['value']",
+        )
     names = tuple(columns)
     for name in names:
         if name not in ALL_COLUMNS or names.count(name) > 1:
-            hint = did_you_mean(name, ALL_COLUMNS) or f"There are {', '.join(ALL_COLUMNS)}"
+            near = did_you_mean(name, ALL_COLUMNS) if isinstance(name, str) else ""
+            hint = near or f"There are {', '.join(ALL_COLUMNS)}"
             raise InvalidRequest(f"The column {name!r} is not possible", hint=hint)
     if not names:
         raise InvalidRequest("No columns are asked for", hint=f"There are {', '.join(ALL_COLUMNS)}")

@@ -174,6 +174,7 @@ class ConsumerEngine:
             wanted = dict.fromkeys([wanted] if isinstance(wanted, str) else wanted, start)
         for name, place in wanted.items():
             if isinstance(name, TopicPartition):
+                partition_named(name)
                 places |= await self._places_of(name.topic, place, [name.partition])
             else:
                 places |= await self._places_of(name, place, only)
@@ -223,9 +224,10 @@ class ConsumerEngine:
         named = list(partitions)
         for partition in named:
             if not isinstance(partition, TopicPartition):
+                topic = partition if isinstance(partition, str) else "orders"
                 raise InvalidRequest(
-                    f"{partition!r} names no partition",
-                    hint=f"Give TopicPartition({partition!r}, 0)",
+                    f"{partition!r:.80} names no partition",
+                    hint=f"Give TopicPartition({topic!r:.80}, 0)",
                 )
             if partition not in states:
                 assigned = ", ".join(map(str, states)) or "nothing"

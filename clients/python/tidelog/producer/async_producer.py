@@ -24,6 +24,7 @@ from tidelog.producer.base import (
     accumulator_of,
     closed_error,
     cluster_of,
+    described,
     forked_error,
     several,
     telling_what_was_taken,
@@ -258,6 +259,9 @@ class AsyncProducer(LoopSends[K, V]):
             await pipeline.close(self._left(limit_s, begun_s))
             self._release_waiters()
         return pipeline.failures.summary()
+
+    def __repr__(self) -> str:
+        return described(self, self._bootstrap, self._accumulator.refusal)
 
     async def __aenter__(self) -> Self:
         self._started()

@@ -80,6 +80,12 @@ def telling_what_was_taken(deliveries: Deliveries) -> Iterator[None]:
         raise carrier from error.__cause__
 
 
+def described(producer: object, bootstrap: list[str], refusal: TidelogError | None) -> str:
+    """How a producer shows itself, as the other clients do."""
+    state = "" if refusal is None else ", closed"
+    return f"{type(producer).__name__}({', '.join(bootstrap)!r}{state})"
+
+
 def closed_error() -> ClientClosed:
     """What a closed producer answers."""
     return ClientClosed(CLOSED, hint="Make a new one")

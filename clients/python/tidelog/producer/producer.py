@@ -24,6 +24,7 @@ from tidelog.producer.base import (
     accumulator_of,
     closed_error,
     cluster_of,
+    described,
     forked_error,
     several,
     telling_what_was_taken,
@@ -208,6 +209,9 @@ class Producer(ThreadSends[K, V]):
             lifetimes.closed(self)
             self._thread.finish(lambda: self._pipeline.close(limit_s))
             return self._pipeline.failures.summary()
+
+    def __repr__(self) -> str:
+        return described(self, self._bootstrap, self._accumulator.refusal)
 
     def __enter__(self) -> Self:
         return self
