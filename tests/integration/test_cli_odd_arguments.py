@@ -71,3 +71,22 @@ def test_names_that_are_not_utf_8(
     assert ended.returncode == 1
     assert said in told
     assert "Traceback" not in told
+
+
+def test_a_standard_error_that_takes_nothing_changes_nothing(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    server = ("--bootstrap-server", tidelog_cluster.address)
+    assert run("topics", "--create", "--topic", "orders", *server).returncode == 0
+    read = ("console-consumer", "--topic", "orders", "--max-messages", "0", *server)
+    with open("/dev/full", "wb") as full:
+        for words, code in ((read, 0), (("topics",), 2), (("nothing",), 2)):
+            ended = subprocess.run(
+                [TIDELOG, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=full,
+                check=False,
+                timeout=HANG_S,
+            )
+            assert (ended.returncode, ended.stdout) == (code, b"")

@@ -10,8 +10,9 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from typing import Final
 
 from tidelog.cli.client_verbs import CLIENT_VERBS
@@ -110,6 +111,22 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
+class _Asides(TextIOWrapper):
+    """The standard error: what nobody can be told must not change what is done, nor the code."""
+
+    def write(self, text: str) -> int:
+        """As much as can be."""
+        try:
+            return super().write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        """As far as can be."""
+        with suppress(OSError):
+            super().flush()
+
+
 def _open_missing_streams() -> None:
     """Whoever started us closed a standard stream: what is read there is nothing, as is written.
 
@@ -122,6 +139,9 @@ def _open_missing_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    if type(sys.stderr) is TextIOWrapper:  # and no stand-in of whoever calls us
+        unbuffered = FileIO(2, "wb", closefd=False)
+        sys.stderr = _Asides(unbuffered, errors="backslashreplace", write_through=True)
     # A file's name that is not UTF-8 must not end what prints it; \udcff is valid in JSON as well.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
