@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any, Final
 
 import pyarrow as pa
@@ -270,6 +271,12 @@ def test_waiting_has_a_limit_and_hurries() -> None:
     with pytest.raises(RequestTimedOut, match="orders-3"):
         Delivery(batch, 0, 1).result(timeout=timedelta(0))
     assert hurried == [True]
+
+
+def test_one_limit_serves_all_batches_that_are_waited_for() -> None:
+    batch = BatchDelivery("orders", 3, lambda blocks: None)
+    with pytest.raises(RequestTimedOut, match="within 3600 s"):
+        batch.wait(3600, monotonic() - 3600)
 
 
 def test_callbacks_come_once_and_one_that_fails_harms_nobody(

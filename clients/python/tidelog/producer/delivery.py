@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -128,14 +129,20 @@ class BatchDelivery:
                 return
         callback()
 
-    def wait(self, limit_s: float | None) -> None:
-        """Blocks until the verdict is known; RequestTimedOut when the limit passes first."""
+    def wait(self, limit_s: float | None, begun_at: float | None = None) -> None:
+        """Blocks until the verdict is known; RequestTimedOut when the limit passes first.
+
+        The limit counts from `begun_at` on, where somebody has waited for other batches since.
+        """
         if self.is_settled:
             return
         self.hurry(True)
         settled = threading.Event()
         self.when_settled(settled.set)
-        if not settled.wait(limit_s):
+        left_s = limit_s
+        if limit_s is not None and begun_at is not None:
+            left_s = max(begun_at + limit_s - monotonic(), 0.0)
+        if not settled.wait(left_s):
             raise RequestTimedOut(
                 f"No verdict on the record for {self.topic}-{self.partition} within {limit_s} s",
                 hint="It is still under way; ask again, or wait for delivery_timeout_ms",
@@ -308,9 +315,7 @@ class Deliveries:
 
     def verdicts(self, timeout: float | timedelta | None = None) -> list[Receipt | TidelogError]:
         """The receipt or the error of each record, in order; waits in this thread."""
-        limit_s = seconds(timeout)
-        for part in self._parts:
-            part.batch.wait(limit_s)
+        self._wait(timeout)
         return self._verdicts()
 
     def confirm(self, timeout: float | timedelta | None = None) -> None:
@@ -318,13 +323,17 @@ class Deliveries:
 
         For millions of records: unlike `result` it makes no receipt for each.
         """
-        limit_s = seconds(timeout)
-        for part in self._parts:
-            part.batch.wait(limit_s)
+        self._wait(timeout)
         for part in self._parts:
             error = part.batch.failure()
             if error is not None:
                 raise error
+
+    def _wait(self, timeout: float | timedelta | None) -> None:
+        """Until all have their verdicts, within one limit for all of them."""
+        limit_s, begun_at = seconds(timeout), monotonic()
+        for part in self._parts:
+            part.batch.wait(limit_s, begun_at)
 
     def result(self, timeout: float | timedelta | None = None) -> list[Receipt]:
         """The receipts, in order; raises the first error if any record has none."""
