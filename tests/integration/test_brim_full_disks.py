@@ -14,6 +14,7 @@ from support.eventually import eventually_async
 from tidelog.wire.v1 import admin_pb2
 from tidelog_broker import broker as broker_module
 from tidelog_runtime.disk import Disk
+from tidelog_runtime.reserving_disk import RESERVE
 
 CAPACITY = 8 << 20
 RECORD = b"x" * 100_000
@@ -30,7 +31,11 @@ class OneVolume:
     """Gives a node that is started again the volume it had."""
 
     def __init__(self) -> None:
-        self.disk = SimulatedDisk(Random(1), capacity_bytes=CAPACITY)
+        self.checkpoints_tried = 0
+        self.disk = SimulatedDisk(Random(1), capacity_bytes=CAPACITY, observe=self._observe)
+
+    def _observe(self, operation: str, path: str) -> None:
+        self.checkpoints_tried += (operation, path) == ("append", "watermarks.tmp")
 
     def __call__(self, _data_dir: str) -> Disk:
         return self.disk
@@ -83,6 +88,32 @@ def test_a_topic_can_be_deleted_and_another_made(tmp_path: Path) -> None:
         await until_writes_are_taken(node)
 
     run_on_node(tmp_path, scenario, make_disk=volume, expected_errors=(IS_FULL,))
+
+
+def test_a_node_that_nobody_asks_for_anything_keeps_its_reserve(tmp_path: Path) -> None:
+    volume = OneVolume()
+
+    async def scenario(node: LiveNode) -> None:
+        await filled(node)
+        volume.fill()
+        held = volume.disk.open(RESERVE).size
+        assert held > 0
+        # Its checkpoints find no space meanwhile, and can do without.
+        tried_before = volume.checkpoints_tried
+
+        async def has_tried() -> bool:
+            return volume.checkpoints_tried > tried_before + 3
+
+        await eventually_async(has_tried, waiting_for="some checkpoints")
+        assert volume.disk.open(RESERVE).size == held
+
+    run_on_node(
+        tmp_path,
+        scenario,
+        make_disk=volume,
+        expected_errors=(IS_FULL,),
+        replica_high_watermark_checkpoint_interval_ms="20",
+    )
 
 
 def test_it_can_be_stopped_in_order_and_started(tmp_path: Path) -> None:

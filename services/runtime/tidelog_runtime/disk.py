@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from tidelog.errors import TidelogError
 
 Buffer = bytes | bytearray | memoryview
+_Result = TypeVar("_Result")
 
 #: The volume has no space, or the user no more of it.
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -149,18 +150,28 @@ class WholeVolumeSync(Protocol):
 class KeepsReserve(Protocol):
     """What a disk adds that keeps space back for deletes and metadata; see `reserving_disk`."""
 
-    #: Called with what the disk said when the space was given up: it is full.
+    #: Called with what the disk said when some of the space was given up: it is full.
     on_given_up: Callable[[OSError], object]
 
-    def open_bulk(self, path: str, *, create: bool = False) -> File:
-        """Open a file whose appends may not take of the reserve."""
+    @property
+    def plain(self) -> Disk:
+        """The same disk, without the reserve."""
 
-    def refill_reserve(self) -> None:
-        """Keep the space back again, now that the disk has some."""
+    def relieved(self, action: Callable[[], _Result]) -> _Result:
+        """What the action returns, given of the reserve where the disk has no space for it."""
+
+    def refill_reserve(self) -> bool:
+        """Keep the space back again, now that the disk has some; False while it has too little."""
 
 
-def open_bulk(disk: Disk, path: str, *, create: bool = False) -> File:
-    """Open a file for records, or what can be made from them: it may not take of a reserve."""
-    if isinstance(disk, KeepsReserve):
-        return disk.open_bulk(path, create=create)
-    return disk.open(path, create=create)
+def plain(disk: Disk) -> Disk:
+    """The disk for records, and for what can be made from them: it takes of no reserve."""
+    return disk.plain if isinstance(disk, KeepsReserve) else disk
+
+
+def relieved(disk: Disk, action: Callable[[], _Result]) -> _Result:
+    """Do what has to be possible on a full disk too. It is tried again, so once must be as often.
+
+    Files don't take of a reserve by themselves; of what a disk does by its own calls, all does.
+    """
+    return disk.relieved(action) if isinstance(disk, KeepsReserve) else action()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from storage_kit.directories import NOW_MS, append, commit, open_directory, open_log
@@ -70,4 +72,47 @@ def test_space_that_nobody_sees_growing_is_told_of_when_writes_go_on(
     assert levels(caplog) == ["ERROR"]
     assert directory.can_append(NOW_MS + 60_000)
     assert levels(caplog) == ["ERROR", "WARNING"]
+    directory.close()
+
+
+class SparingDisk(SimulatedDisk):
+    """Has space by all it says, and a quota that lets nobody have it back."""
+
+    on_given_up: Callable[[OSError], object]
+    is_needed = False
+    has_room = False
+
+    @property
+    def plain(self) -> SimulatedDisk:
+        """The same disk."""
+        return self
+
+    def relieved(self, action: Callable[[], Any]) -> Any:
+        """What the action returns, after some was given up."""
+        if self.is_needed:
+            self.on_given_up(OSError(errno.EDQUOT, "Quota exceeded"))
+        return action()
+
+    def refill_reserve(self) -> bool:
+        """Whether the quota lets it."""
+        return self.has_room
+
+
+def test_what_was_given_up_is_not_for_records_until_it_is_there_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SparingDisk(Random(1))
+    disk.on_given_up = lambda _: None
+    directory = open_directory(disk, StorageConfig())
+    log = open_log(directory)
+    append(log, SMALL)
+    disk.is_needed = True
+    disk.relieved(lambda: None)
+    disk.is_needed = False
+    for second in range(1, 100):
+        with pytest.raises(DiskFull):
+            append(log, SMALL, now_ms=NOW_MS + second * 1_000)
+    assert levels(caplog) == ["ERROR"]
+    disk.has_room = True
+    append(log, SMALL, now_ms=NOW_MS + 100_000)
     directory.close()

@@ -12,6 +12,7 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from tidelog.errors import StorageError, UnsupportedVersion
@@ -25,7 +26,7 @@ from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.sweep import Sweep
 from tidelog_broker.storage.volume import PurgeStep, Volume
-from tidelog_runtime.disk import Disk
+from tidelog_runtime.disk import Disk, relieved
 
 _GONE: Final = "it was removed, or another was put in its place"
 
@@ -117,7 +118,8 @@ class DataDirectory:
             for topic_id in sorted({partition_id.topic_id for partition_id in stored}):
                 disk.sync_directory(names.topic_folder(topic_id))
         vouched = self._evidence.vouched()
-        self._journal.begin(stored, vouched, is_proved=not self._unproved)
+        is_proved = not self._unproved
+        relieved(disk, partial(self._journal.begin, stored, vouched, is_proved=is_proved))
         self._journal.sync()
         self.volume.space.check(now_ms)
 
@@ -452,7 +454,7 @@ class DataDirectory:
             if state is not None:
                 states[log.partition_id] = state
         if self.volume.space.fault is None:
-            self.journal_ends()
+            relieved(self._disk, self.journal_ends)
             self._journal.sync()
             self.checkpoint()
             marker = checkpoints.encode_clean_marker(states.items())

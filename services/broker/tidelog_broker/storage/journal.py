@@ -266,6 +266,7 @@ class Journal:
             file.append(parts)
         except OSError:
             file.close()
+            self._number -= 1
             raise
         self._begun_with = kind[1]
         self.dirty = self.name_is_new = True

@@ -399,7 +399,7 @@ class Log(LogState):
         self.size_bytes = body.size_bytes
         self.write_caches()
         entry = (self.partition_id, self.journal_key, new_end)
-        self._volume.journal.write(ENDS, [entry])
+        self._volume.write_journal(ENDS, [entry])
 
     # --- retention -----------------------------------------------------------------------------
 
@@ -446,11 +446,12 @@ class Log(LogState):
 
     def apply_log_start(self, offset: int, now_ms: int) -> None:
         """The journal has the new log start: retire what lies wholly below it."""
+        # First, since what follows may come to recover the log, which must not take this back.
+        self.log_start = offset
         body = self.body(now_ms)
         if body.active is not None and body.active.base_offset < offset == self.log_end:
             body = self._rolled_if_possible()
         due_ms = now_ms + self.config.file_delete_delay_ms
-        self.log_start = offset
         self._unsynced_directories.append(body.folder)
         if not self._secures_producers(body, offset, now_ms):
             return  # retention comes back to it

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 
 from tidelog.errors import LogCorrupt
 from tidelog_broker.storage import damage
 from tidelog_broker.storage.config import LogConfig
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.open_files import NO_DESCRIPTOR
+from tidelog_runtime.disk import relieved
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ def cut_end(body: LogBody, new_end: int, *, durable_end: int, now_ms: int) -> No
         for damaged in body.damaged_ranges
         if damaged.start_offset < new_end
     ]
-    damage.write(disk, folder, body.damaged_ranges)
+    damage.write(body.volume.vital, folder, body.damaged_ranges)
     body.refresh()
     for at, segment in enumerate(body.segments):
         if segment is last or body.end_offset_of(at, new_end) > durable_end:
@@ -63,7 +65,7 @@ def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int
     body.segments.clear()
     body.epochs.cut_end(-1)
     body.damaged_ranges = []
-    damage.write(disk, folder, [])
+    damage.write(body.volume.vital, folder, [])
     body.refresh()
     body.roll(new_start, config).file().sync()
     disk.sync_directory(folder)
@@ -82,7 +84,7 @@ def secure_producers(body: LogBody, new_start: int, now_ms: int) -> bool:
     if body.producers is not None and not len(body.producers):
         return True
     try:
-        body.sync_snapshot(base, now_ms)
+        relieved(body.volume.vital, partial(body.sync_snapshot, base, now_ms))
     except OSError as error:
         logger.error("a snapshot of producers in %s can't be kept: %s", body.folder, error)
         return body.volume.space.note(error, 0)
@@ -113,10 +115,16 @@ def drop_below(body: LogBody, new_start: int, *, log_end: int, due_ms: int) -> I
         body.refresh()
         yield retired_bytes
     body.epochs.cut_start(new_start)
-    kept = [damaged for damaged in body.damaged_ranges if damaged.end_offset > new_start]
+    # Who reads a segment again has to know where its damaged bytes end, wherever the log starts.
+    bases = {segment.base_offset for segment in body.segments}
+    kept = [
+        damaged
+        for damaged in body.damaged_ranges
+        if damaged.end_offset > new_start or damaged.segment_base in bases
+    ]
     if len(kept) != len(body.damaged_ranges):
         try:
-            damage.write(body.volume.disk, body.folder, kept)
+            damage.write(body.volume.vital, body.folder, kept)
         except OSError as error:
             if error.errno not in NO_DESCRIPTOR:
                 raise

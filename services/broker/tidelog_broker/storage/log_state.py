@@ -142,7 +142,7 @@ class LogState:
         self._body = LogBody(self._volume, folder)
         self._body.producers = ProducerStates(self._volume.config.producer_ids_max)
         self._take_numbers(log_start, log_start)
-        self._volume.journal.write(ENDS, [(self.partition_id, self.journal_key, log_start)])
+        self._volume.write_journal(ENDS, [(self.partition_id, self.journal_key, log_start)])
 
     def trust(self, clean_state: CleanState, log_start: int, now_ms: int) -> None:
         """The broker stopped cleanly: believe its marker, open nothing.
@@ -182,10 +182,18 @@ class LogState:
             self._volume.disk.sync_directory(folder)
         self.size_bytes = body.size_bytes
         self.write_caches()
-        place = (self.partition_id, self.journal_key)
-        self._volume.journal.write(ENDS, [(*place, self.log_end)])
-        self._volume.journal.write(STARTS, [(*place, self.log_start)])
+        self._journal_what_was_found()
         return loaded.bytes_scanned
+
+    def _journal_what_was_found(self) -> None:
+        """A full disk costs evidence: what the journal had of the log so far is true as well."""
+        place = (self.partition_id, self.journal_key)
+        try:
+            self._volume.journal.write(ENDS, [(*place, self.log_end)])
+            self._volume.journal.write(STARTS, [(*place, self.log_start)])
+        except OSError as error:
+            if not self._volume.space.note(error, 0):
+                raise
 
     def _make_folder(self) -> str:
         """Create the partition's folder; the names on its path are synced with the first batch."""

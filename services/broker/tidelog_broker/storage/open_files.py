@@ -12,7 +12,7 @@ import errno
 from collections import deque
 from typing import Final
 
-from tidelog_runtime.disk import Disk, File, open_bulk
+from tidelog_runtime.disk import Disk, File
 
 #: The process or the system has no descriptor left: nothing was tried, and it can be tried again.
 NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})
@@ -46,7 +46,7 @@ class OpenFiles:
         """Open the file, closing another when there are too many."""
         while len(self._ring) >= self._limit and self._close_one():
             pass
-        slot = OpenFile(open_bulk(self._disk, path, create=create))
+        slot = OpenFile(self._disk.open(path, create=create))
         self._ring.append(slot)
         return slot
 

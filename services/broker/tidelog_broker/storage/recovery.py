@@ -368,6 +368,9 @@ class Recovery:
         base = -1 if segment is None else segment.base_offset
         if segment is not None and end_position > position:
             segment.damage.append(DamagedBytes(position, end_position))
+        if end_offset <= start_offset and end_position > position:
+            # Nobody may ask for it, and yet who reads the segment has to know where it ends.
+            start_offset = self._next_offset
         if end_offset > start_offset:
             damaged = DamagedRange(start_offset, end_offset, base, position, end_position)
             if damaged not in self._log.damaged_ranges:
@@ -409,8 +412,10 @@ class Recovery:
         kept_up_to = log.log_end if reset_to is None else -1
         self._changed |= snapshots.remove_above(self._disk, self._folder, kept_up_to)
         if self._found or self._has_lost_note or reset_to is not None:
-            damage.write(self._disk, self._folder, log.damaged_ranges)
-        damage.say(self._place, self._found)
+            damage.write(self._volume.vital, self._folder, log.damaged_ranges)
+        damage.say(
+            self._place, [found for found in self._found if found.end_offset > log.log_start]
+        )
         if log.log_end > self._durable or self._changed:
             self._sync()
 

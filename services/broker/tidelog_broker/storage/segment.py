@@ -18,7 +18,7 @@ from tidelog_broker.storage.open_files import OpenFile
 from tidelog_broker.storage.segment_index import Coverage, SegmentIndex, file_headers
 from tidelog_broker.storage.volume import Volume
 from tidelog_runtime.configs.topic import BATCH_BYTES_MAX
-from tidelog_runtime.disk import Buffer, File, open_bulk
+from tidelog_runtime.disk import Buffer, File
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -327,7 +327,7 @@ class Segment:
             (INDEX, TIME_INDEX), file_headers(), index.pending_frames(covered), strict=True
         )
         for ending, file_header, frame in contents:
-            file = open_bulk(self._disk, self._stem + ending, create=True)
+            file = self._disk.open(self._stem + ending, create=True)
             try:
                 if anew:
                     file.truncate(0)

@@ -18,7 +18,7 @@ from tidelog_broker.storage import names
 from tidelog_broker.storage.config import StorageConfig
 from tidelog_broker.storage.journal import Journal
 from tidelog_broker.storage.open_files import NO_DESCRIPTOR, OpenFiles
-from tidelog_runtime.disk import NO_SPACE, Disk, KeepsReserve
+from tidelog_runtime.disk import NO_SPACE, Disk, KeepsReserve, plain, relieved
 
 #: Indexes of closed segments kept in memory.
 _INDEXES_KEPT: Final = 256
@@ -78,15 +78,19 @@ class SpaceGuard:
         self._seen_bytes = 0
         self._refused_at_bytes = 0
         self._quiet_looks = 0
+        #: Whether some of the reserve was given up and the disk has been full since.
+        self._gave_up = False
 
     def check(self, now_ms: int) -> bool:
         """Look at the free space; whether appends are accepted."""
         self.checked_ms = now_ms
+        # Whatever is free is not for records before that is held again: a quota may forbid it.
+        self._gave_up &= not self._refill_reserve()
         free_bytes = self._disk.free_bytes()
         # Some room above the limit before appends begin again, so that they do not flutter.
         margin = self._free_bytes_min // 4 if self._told_full else 0
         limit = self._free_bytes_min + margin
-        is_full = free_bytes < limit
+        is_full = free_bytes < limit or self._gave_up
         if is_full:
             self._say_full(
                 f"{free_bytes} bytes are free, {limit} are kept for deletes and metadata"
@@ -104,9 +108,10 @@ class SpaceGuard:
         self._seen_bytes = free_bytes
         self.full = is_full
         self.blocked = self.full or self.fault is not None
-        if isinstance(self._disk, KeepsReserve):
-            self._disk.refill_reserve()
         return not self.blocked
+
+    def _refill_reserve(self) -> bool:
+        return not isinstance(self._disk, KeepsReserve) or self._disk.refill_reserve()
 
     def refuse(self, now_ms: int) -> None:
         """Called when blocked: raises unless there is space again."""
@@ -119,7 +124,12 @@ class SpaceGuard:
             hint="Free space, shorten retention or add a broker; writes resume by themselves",
         )
 
-    def note(self, error: OSError, now_ms: int = 0) -> bool:
+    def give_up(self, error: OSError) -> None:
+        """Some of the reserve was needed: what is free now is not for the next record."""
+        self._gave_up = True
+        self.note(error, 0)
+
+    def note(self, error: OSError, now_ms: int) -> bool:
         """Whether the error means that the disk is full; appends are refused from now on then."""
         if error.errno not in NO_SPACE:
             return False
@@ -211,18 +221,20 @@ def remove_if_there(disk: Disk, path: str) -> None:
 class Volume:
     """The shared parts, by name."""
 
-    __slots__ = ("config", "disk", "files", "indexes", "journal", "space", "trash")
+    __slots__ = ("config", "disk", "files", "indexes", "journal", "space", "trash", "vital")
 
     def __init__(self, disk: Disk, config: StorageConfig, journal: Journal) -> None:
-        self.disk = disk
+        #: For what has to be possible on a full disk too.
+        self.vital = disk
+        #: For all else: it takes nothing of the reserve.
+        self.disk = plain(disk)
         self.config = config
         self.journal = journal
-        self.files = OpenFiles(disk, config.max_open_files)
+        self.files = OpenFiles(self.disk, config.max_open_files)
         self.indexes = LoadedIndexes(_INDEXES_KEPT)
         self.space = SpaceGuard(disk, config.free_bytes_min)
         if isinstance(disk, KeepsReserve):
-            # What it gives up is not for the next record.
-            disk.on_given_up = self.space.note
+            disk.on_given_up = self.space.give_up
         self.trash = Trash(disk)
 
     def announce(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
@@ -234,13 +246,17 @@ class Volume:
             # next start after this refused it, so it comes after all that a descriptor is for.
             self.sync_journal()
         try:
-            self.journal.write(kind, entries)
+            self.write_journal(kind, entries)
         except OSError as error:
             # Without space nothing was announced, and what is there is as it was.
             if not self.space.note(error, 0):
                 self.space.fail(f"the journal could not be written: {error}")
             raise
         self.sync_journal()
+
+    def write_journal(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
+        """Write what has to stand there also on a full disk; raises OSError."""
+        relieved(self.vital, partial(self.journal.write, kind, list(entries)))
 
     def sync_journal(self) -> None:
         """Make the journal durable; raises OSError.

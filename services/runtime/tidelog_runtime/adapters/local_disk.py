@@ -6,6 +6,7 @@ Descriptors close on exec and nothing is buffered in the process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -108,6 +109,11 @@ class LocalDisk:
             file.truncate(0)
             file.append([content])
             file.sync()
+        except OSError:
+            # On a full disk what is left of it would keep space from others.
+            with contextlib.suppress(OSError):
+                self.remove(temporary)
+            raise
         finally:
             file.close()
         self.rename(temporary, path)

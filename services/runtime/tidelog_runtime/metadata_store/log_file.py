@@ -10,9 +10,10 @@ import contextlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from tidelog_runtime.disk import Disk, File
+from tidelog_runtime.disk import Disk, File, relieved
 from tidelog_runtime.metadata_store.errors import StoreCorrupt
 from tidelog_runtime.metadata_store.frames import (
     CHANGES,
@@ -87,7 +88,8 @@ class StoreLog:
     def append(self, batches: Sequence[EventBatch]) -> None:
         """Write batches at the end, as one frame: after a crash all of them are there or none."""
         body = encode_changes(batches)
-        self._opened.append([encode_frame(CHANGES, body, self._durable_position)])
+        frame = encode_frame(CHANGES, body, self._durable_position)
+        relieved(self._disk, partial(self._opened.append, [frame]))
 
     def sync(self) -> None:
         """Make what was appended durable. May run in a thread; nothing is appended meanwhile."""
