@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,9 @@ from tidelog_runtime.adapters.local_disk import LocalDisk
 
 #: How long a checkpoint takes here; a stop that does not wait for it is sooner done.
 SLOW_S = 0.5
+
+#: A process that does nothing but hear signals comes to nothing else.
+BETWEEN_SIGNALS_S = 0.005
 
 CLEAN_MARKER = "clean"
 
@@ -148,6 +153,21 @@ def test_an_ephemeral_node_leaves_nothing(tmp_path: Path) -> None:
         assert list(tmp_path.glob("tidelog-*"))
         node.terminate()
         assert node.exit_code() == 0
+    assert list(tmp_path.glob("tidelog-*")) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_whoever_sends_signal_after_signal_gets_an_end_in_order(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    environment = {"TMPDIR": str(tmp_path)}
+    arguments = ("-m", "tidelog_node", "--ephemeral")
+    with running_node(None, entry=arguments, environment=environment, log_folder=tmp_path) as node:
+        while not node.has_ended:
+            node.send_signal(number)
+            time.sleep(BETWEEN_SIGNALS_S)
+        assert node.exit_code() == 0
+        assert node.complaints() == []
     assert list(tmp_path.glob("tidelog-*")) == []
 
 

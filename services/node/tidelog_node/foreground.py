@@ -130,10 +130,12 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stop_or_leave = _StopOrLeave(stopped)
     for number in _stop_signals():
-        loop.add_signal_handler(number, stop_or_leave)
+        # Not by the loop: that lets go of them when it closes, and more comes behind it.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_or_leave))
     shows_progress = sys.stderr.isatty() and not options.json
     node = await _start(config, make_disk, stopped, show_recovery if shows_progress else None)
     if node is None:
+        _hear_no_more()
         return 0
     # What lives now lives until the end: the collector need not look at it again.
     gc.collect()
@@ -143,6 +145,7 @@ async def _serve(
         await stopped.wait()
     finally:
         stopped_cleanly = await _stop(node)
+        _hear_no_more()
     return 0 if stopped_cleanly and node.failure is None else 1
 
 
@@ -152,6 +155,15 @@ def _stop_signals() -> list[signal.Signals]:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         asked.append(signal.SIGHUP)
     return asked
+
+
+def _hear_no_more() -> None:
+    """All is stopped: signals must not cut off the rest, such as removing a temporary directory.
+
+    The process ends at once after this, so they are never heard again.
+    """
+    for number in _stop_signals():
+        signal.signal(number, signal.SIG_IGN)
 
 
 class _StopOrLeave:

@@ -27,7 +27,9 @@ def told_to_end() -> Iterator[None]:
         yield
     finally:
         for number in heard:
-            signal.signal(number, previous[number])
+            # Whoever has come to ignore them since does so until the process ends.
+            if signal.getsignal(number) is _end:
+                signal.signal(number, previous[number])
 
 
 def exit_code(end: KeyboardInterrupt) -> int:
