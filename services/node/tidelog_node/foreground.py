@@ -132,10 +132,21 @@ async def _serve(
     for number in _stop_signals():
         # Not by the loop: that lets go of them when it closes, and more comes behind it.
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_or_leave))
+    try:
+        return await _serve_until(stopped, config, options, make_disk)
+    finally:
+        _hear_no_more()
+
+
+async def _serve_until(
+    stopped: asyncio.Event,
+    config: BrokerConfig,
+    options: argparse.Namespace,
+    make_disk: Callable[[str], Disk],
+) -> int:
     shows_progress = sys.stderr.isatty() and not options.json
     node = await _start(config, make_disk, stopped, show_recovery if shows_progress else None)
     if node is None:
-        _hear_no_more()
         return 0
     # What lives now lives until the end: the collector need not look at it again.
     gc.collect()
@@ -145,7 +156,6 @@ async def _serve(
         await stopped.wait()
     finally:
         stopped_cleanly = await _stop(node)
-        _hear_no_more()
     return 0 if stopped_cleanly and node.failure is None else 1
 
 

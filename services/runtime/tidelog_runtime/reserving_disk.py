@@ -64,10 +64,11 @@ class ReservingDisk:
             try:
                 self.plain.allocate(RESERVE, self._wanted)
             except OSError as error:
-                self._cut_to(held)
                 if error.errno in NO_SPACE:
                     # A quota: nobody knew.
+                    self._cut_to(held)
                     return False
+                self._held = None
                 self._complain(error)
                 return True
             self._held = self._wanted

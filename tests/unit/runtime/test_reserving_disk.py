@@ -115,6 +115,19 @@ def test_what_passes_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     assert held(bare) == RESERVED
 
 
+def test_what_passes_takes_nothing_of_what_is_held() -> None:
+    bare, disk = brim_full()
+    disk.replace("clean", b"marker")
+    left = held(bare)
+    bare.set_capacity(3 * RESERVED)
+    bare.fail("open", errno.EMFILE, path_part=RESERVE, times=2)
+    disk.refill_reserve()
+    bare.heal()
+    assert held(bare) == left > 0
+    disk.refill_reserve()
+    assert held(bare) == RESERVED
+
+
 def test_a_quota_that_nobody_sees_is_told_as_too_little() -> None:
     bare, disk = brim_full()
     disk.replace("clean", b"marker")

@@ -100,6 +100,7 @@ class EmbeddedMetadataStore:
             return await asyncio.shield(recovering)
         except asyncio.CancelledError:
             await asyncio.wait([recovering])
+            recovering.exception()  # asked for, since asyncio complains of what nobody asks for
             self._log.close()
             raise
 
