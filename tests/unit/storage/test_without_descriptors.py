@@ -236,6 +236,24 @@ def test_records_are_deleted_without_a_new_segment() -> None:
     assert (again.log_start, again.log_end) == (8, 9)
 
 
+def test_a_start_that_could_not_be_moved_is_moved_when_that_is_asked_for_again() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory)
+    for _ in range(40):
+        append(log)
+    commit(directory, log)
+    directory.close()
+    log = open_log(open_directory(disk))
+    size = log.size_bytes
+    disk.fail("list_directory", errno.EMFILE)
+    with pytest.raises(StorageError, match="asked for again"):
+        log.advance_log_start(30, now_ms=1)
+    log.advance_log_start(30, now_ms=1)
+    assert log.log_start == 30
+    assert log.size_bytes < size
+
+
 def test_a_note_of_damage_that_could_not_be_renewed_is_renewed_later() -> None:
     disk = SimulatedDisk(Random(1))
     directory = open_directory(disk)

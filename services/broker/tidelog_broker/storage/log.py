@@ -447,8 +447,13 @@ class Log(LogState):
     def apply_log_start(self, offset: int, now_ms: int) -> None:
         """The journal has the new log start: retire what lies wholly below it."""
         # First, since what follows may come to recover the log, which must not take this back.
-        self.log_start = offset
-        body = self.body(now_ms)
+        before, self.log_start = self.log_start, offset
+        try:
+            body = self.body(now_ms)
+        except (OSError, LogCorrupt):
+            # Nothing was dropped: whoever asks again has it done.
+            self.log_start = before
+            raise
         if body.active is not None and body.active.base_offset < offset == self.log_end:
             body = self._rolled_if_possible()
         due_ms = now_ms + self.config.file_delete_delay_ms
