@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -126,5 +127,37 @@ def test_a_stopping_broker_answers_what_it_took_and_ends_the_stream() -> None:
         stream._on_complete(owed)
         await serving
         assert [answer.correlation_id for answer in sink.answers] == [4]
+
+    asyncio.run(main())
+
+
+class Watched(list[int]):
+    """A part of a request that can be watched, which bytes and messages can't."""
+
+
+def test_a_stream_keeps_no_request_that_it_has_answered() -> None:
+    async def main() -> None:
+        stopping = Stopping("Broker 1")
+        broker: Any = SimpleNamespace(stopping=stopping, in_flight=InFlightBytes(1))
+        sink = SlowSink()
+        sink.reads.set()
+        watched: list[weakref.ref[Watched]] = []
+
+        async def one_request() -> AsyncIterator[Incoming[produce_pb2.ProduceRequest]]:
+            part = Watched()
+            watched.append(weakref.ref(part))
+            refused = produce_pb2.ProduceRequest(acks=9)  # type: ignore[arg-type]
+            yield Incoming(refused, [], begins=part)
+            del part
+            await asyncio.Event().wait()
+
+        stream = ProduceStream(broker, Caller(ANONYMOUS, "", ""), sink)
+        serving = asyncio.create_task(stream.run(one_request()), name="serving")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(sink.answers) == 1
+        assert [one() for one in watched] == [None]
+        stopping.set()
+        await serving
 
     asyncio.run(main())

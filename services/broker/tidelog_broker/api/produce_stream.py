@@ -1,8 +1,9 @@
 """ProduceStream: requests in order on one long-lived stream, answers as they are ready.
 
-A request is written as soon as it is read; its answer is sent at once when it waits for nothing,
-else by a callback when its commit comes. gRPC takes one message at a time a stream, so answers
-that become ready while another is being sent queue up behind it.
+A request is written as soon as it is read, while the next one may come in (`read_ahead.py`). Its
+answer is sent at once when it waits for nothing, else by a callback when its commit comes. gRPC
+takes one message at a time a stream, so answers that become ready while another is being sent
+queue up behind it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.errors import TidelogError
@@ -22,6 +24,7 @@ from tidelog_broker.api.produce import (
     refuse_request,
     time_limit_s,
 )
+from tidelog_broker.api.read_ahead import read_ahead
 from tidelog_runtime.wire_errors import to_wire
 
 if TYPE_CHECKING:
@@ -87,10 +90,12 @@ class ProduceStream:
         return bool(self._unanswered or self._outbox or self._sending)
 
     async def _read(self, requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]]) -> None:
-        async for request in requests:
-            await self._serve(request)
-            if self._verdicts_queued > VERDICTS_QUEUED_MAX:
-                await self._wait_until_sent()
+        async with aclosing(read_ahead(requests, self._broker.in_flight)) as taken:
+            async for request in taken:
+                await self._serve(request)
+                del request  # an idle stream would keep its last one
+                if self._verdicts_queued > VERDICTS_QUEUED_MAX:
+                    await self._wait_until_sent()
 
     async def _wait_until_sent(self) -> None:
         """Stops reading while the client doesn't read what it is told."""
