@@ -65,6 +65,9 @@ class ClusterMirror:
             except MetadataStoreError as error:
                 logger.warning("cannot follow the metadata store, trying again: %s", error)
                 await asyncio.sleep(RETRY_AFTER_S)
+            except Exception:  # a fault of ours: a view that nobody feeds looks whole
+                logger.exception("cannot take over the metadata store's changes, reading it anew")
+                await asyncio.sleep(RETRY_AFTER_S)
             self._wake()
 
     async def _watch(self) -> None:

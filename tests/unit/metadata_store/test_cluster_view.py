@@ -214,6 +214,29 @@ def test_a_value_that_makes_no_sense_takes_nothing_along(
     assert "ignoring 'topics/a'" in caplog.text
 
 
+def test_an_unforeseen_fault_ends_no_mirror(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_over = ClusterView.apply
+
+    def fail_once(view: ClusterView, batch: EventBatch) -> None:
+        monkeypatch.setattr(ClusterView, "apply", take_over)
+        raise KeyError("unforeseen")
+
+    async def scenario(store: EmbeddedMetadataStore, mirror: ClusterMirror) -> None:
+        monkeypatch.setattr(ClusterView, "apply", fail_once)
+        view = await mirror.wait_for(await commit(store, topic("a", FIRST)))
+        assert view.topic("a") is not None
+        view = await mirror.wait_for(await commit(store, topic("b", SECOND)))
+        assert view.topic("b") is not None
+
+    with caplog.at_level(logging.ERROR):
+        run(scenario)
+    (told,) = caplog.records
+    assert "reading it anew" in told.message
+    assert told.exc_info is not None
+
+
 def test_a_restarted_broker_overwrites_its_registration() -> None:
     async def scenario(store: EmbeddedMetadataStore, mirror: ClusterMirror) -> None:
         old = await register_broker(store, broker(1), await store.grant_lease(1_000_000))
