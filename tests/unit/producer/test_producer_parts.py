@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -277,6 +278,33 @@ def test_one_limit_serves_all_batches_that_are_waited_for() -> None:
     batch = BatchDelivery("orders", 3, lambda blocks: None)
     with pytest.raises(RequestTimedOut, match="within 3600 s"):
         batch.wait(3600, monotonic() - 3600)
+
+
+@pytest.mark.parametrize("ask", [Deliveries.verdicts, Deliveries.confirm, Deliveries.result])
+def test_a_handle_of_many_has_one_limit(
+    ask: Callable[[Deliveries, float], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("tidelog.producer.delivery.monotonic", lambda: now_s)
+
+    def settle_late(_blocks: bool) -> None:
+        nonlocal now_s
+        now_s = 3_600.0
+        first.settle(0, -1, None)
+
+    first = BatchDelivery("orders", 0, settle_late)
+    # Whoever gives the second batch a limit of its own hears of it, instead of waiting an hour.
+    rescue = threading.Timer(5, lambda: second.settle(0, -1, None))
+    second = BatchDelivery("orders", 1, lambda _: rescue.start())
+    deliveries = Deliveries(5)
+    deliveries.add(first, 0, 1)
+    deliveries.add(second, 0, 1)
+    try:
+        with pytest.raises(RequestTimedOut, match="orders-1 within 3600"):
+            ask(deliveries, 3_600)
+    finally:
+        rescue.cancel()
+        rescue.join()
 
 
 def test_callbacks_come_once_and_one_that_fails_harms_nobody(

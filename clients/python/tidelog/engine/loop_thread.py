@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
@@ -30,6 +30,9 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._process_id = os.getpid()
+        #: Held for moments: what is called before the end comes to run, or is refused.
+        self._ending = threading.Lock()
+        self._has_ended = False
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -37,6 +40,11 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+        late = asyncio.all_tasks(self.loop)
+        if late:  # calls that came with the end: who made them waits to be told
+            for task in late:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.wait(late, timeout=ENDING_S))
 
     @property
     def is_alive(self) -> bool:
@@ -55,17 +63,16 @@ class LoopThread:
                 f"{self._name} was made by process {self._process_id}, this is {os.getpid()}",
                 hint=FORK_HINT,
             )
-        if not self._thread.is_alive():
+        if self._has_ended or not self._thread.is_alive():
             raise ClientClosed(f"{self._name} is closed")
 
     def call(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Runs `work` on the loop and waits for its result; TimeoutError after the limit."""
         try:
-            self.check()
+            future = self._begin(work)
         except BaseException:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout_s)
         except CancelledError:
@@ -74,13 +81,19 @@ class LoopThread:
             future.cancel()
             raise
 
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        self.check()
+        with self._ending:
+            self.check()
+            return asyncio.run_coroutine_threadsafe(work, self.loop)
+
     def finish(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a client's last work, then ends; also from the loop itself, where it can't wait."""
         if not self.is_alive:
             return
         if threading.current_thread() is self._thread:
             last = self.loop.create_task(_leave_nothing(closing()), name=f"{self._name}-closing")
-            last.add_done_callback(lambda _: self.loop.stop())
+            last.add_done_callback(lambda _: self._end())
             return
         ended = threading.Event()
         try:
@@ -96,9 +109,14 @@ class LoopThread:
         """Ends the loop and its thread."""
         if not self.is_alive:
             return
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._end()
         self._thread.join()
         self.loop.close()
+
+    def _end(self) -> None:
+        with self._ending:
+            self._has_ended = True
+            self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 async def _leave_nothing(closing: Coroutine[Any, Any, None]) -> None:

@@ -9,6 +9,7 @@ the path that every record takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -116,6 +117,7 @@ class Accumulator:
         "_acquire",
         "_batch_bytes",
         "_clock",
+        "_ended",
         "_hurry",
         "_release",
         "_wake",
@@ -154,8 +156,11 @@ class Accumulator:
         self.fresh: list[PartitionSlot] = []
         self.used_bytes: i64 = 0
         self.limit_bytes: i64 = limit_bytes
-        #: Why nothing is taken any more: closed, forked, fenced.
+        #: Why nothing is taken any more: closed, forked, fenced. Looked at before a record is
+        #: read; a record that is on its way here then may still come.
         self.refusal: TidelogError | None = None
+        #: Set with the last `take`: nothing comes any more.
+        self._ended: TidelogError | None = None
 
     def has_room(self) -> bool:
         """Whether a record may be added; one may overshoot, so that a large one ever fits."""
@@ -176,6 +181,7 @@ class Accumulator:
         if self.is_shared:
             self._acquire()
         try:
+            self._refuse_after_end()
             slot = _slot(route, partition)
             while True:
                 batch = slot.open
@@ -209,6 +215,7 @@ class Accumulator:
         """Appends a record that has a deadline of its own: it becomes a batch of its own."""
         self._acquire()
         try:
+            self._refuse_after_end()
             slot = _slot(route, partition)
             before = slot.open
             if before is not None:
@@ -241,6 +248,7 @@ class Accumulator:
         """
         self._acquire()
         try:
+            self._refuse_after_end()
             added: i64 = 0
             count: i64 = len(values)
             while start + added < count:
@@ -274,6 +282,7 @@ class Accumulator:
         """Queues a batch whose records are encoded already, behind what its partition holds."""
         self._acquire()
         try:
+            self._refuse_after_end()
             slot = _slot(route, partition)
             before = slot.open
             if before is not None:
@@ -303,6 +312,14 @@ class Accumulator:
         finally:
             self._release()
 
+    def end(self, refusal: TidelogError) -> tuple[list[OpenBatch], list[PartitionSlot]]:
+        """The last `take`, of all there is; whatever would come after it is refused."""
+        self._acquire()
+        self._ended = refusal
+        self._release()
+        self.seal_all()
+        return self.take()
+
     def seal_open(self, slots: Sequence[PartitionSlot]) -> None:
         """Their batches have waited long enough. Wakes nobody: who says so takes them now."""
         self._acquire()
@@ -329,6 +346,10 @@ class Accumulator:
         self._release()
 
     # ------------------------------------------------------------------ the lock is held
+
+    def _refuse_after_end(self) -> None:
+        if self._ended is not None:
+            raise copy(self._ended)
 
     def _begin(self, slot: PartitionSlot) -> OpenBatch:
         batch = OpenBatch(slot, self._batch_bytes, self._clock(), self._hurry)

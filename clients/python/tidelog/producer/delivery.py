@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mypy_extensions import mypyc_attr
 
 from tidelog.engine.time_limits import seconds
-from tidelog.errors import RequestTimedOut, TidelogError
+from tidelog.errors import ClientClosed, RequestTimedOut, TidelogError
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -136,8 +136,8 @@ class BatchDelivery:
         """
         if self.is_settled:
             return
-        self.hurry(True)
         settled = threading.Event()
+        self._hurry_up(blocks=True)
         self.when_settled(settled.set)
         left_s = limit_s
         if limit_s is not None and begun_at is not None:
@@ -147,6 +147,13 @@ class BatchDelivery:
                 f"No verdict on the record for {self.topic}-{self.partition} within {limit_s} s",
                 hint="It is still under way; ask again, or wait for delivery_timeout_ms",
             )
+
+    def _hurry_up(self, *, blocks: bool) -> None:
+        try:
+            self.hurry(blocks)
+        except ClientClosed:
+            if not self.is_settled:  # else closing brought the verdict meanwhile
+                raise
 
     def wait_async(self) -> Generator[Any, None, None]:
         """Waits for the verdict on the running event loop, whichever loop or thread settles."""
@@ -167,7 +174,7 @@ class BatchDelivery:
                     loop.call_soon_threadsafe(release)
 
         self.when_settled(tell)
-        self.hurry(False)
+        self._hurry_up(blocks=False)
         yield from future.__await__()
 
     def receipt(self, index: i64, timestamp_ms: i64) -> Receipt:

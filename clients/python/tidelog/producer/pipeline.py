@@ -110,11 +110,14 @@ class Pipeline:
     def _take(self, now: float) -> None:
         """What the accumulator has sealed goes into the core."""
         sealed, fresh = self.accumulator.take()
-        for open_batch in sealed:
-            self.core.add(self._queued(open_batch))
+        self._queue(sealed)
         due = now + self.settings.linger_ms / 1000
         for slot in fresh:
             self._lingering[slot] = due
+
+    def _queue(self, sealed: list[OpenBatch]) -> None:
+        for open_batch in sealed:
+            self.core.add(self._queued(open_batch))
 
     def _queued(self, open_batch: OpenBatch) -> QueuedBatch:
         slot = open_batch.slot
@@ -372,14 +375,13 @@ class Pipeline:
         await self._questions.close()
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
         self._lanes.clear()
-        self.accumulator.seal_all()
-        self._take(self._loop.time())
-        self.core.abandon(
-            ClientClosed(
-                "The producer was closed before the record was sent",
-                hint="Give close() more time, or flush() before",
-            )
+        refusal = ClientClosed(
+            "The producer was closed before the record was sent",
+            hint="Give close() more time, or flush() before",
         )
+        sealed, _ = self.accumulator.end(refusal)
+        self._queue(sealed)
+        self.core.abandon(refusal)
         self._settle()
         await self.cluster.close()
 

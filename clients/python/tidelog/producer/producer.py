@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -290,7 +291,8 @@ class Producer(ThreadSends[K, V]):
         self._thread.check()
         if blocks:
             self._check_may_wait()
-        self._thread.loop.call_soon_threadsafe(self._pipeline.hurry)
+        with suppress(RuntimeError):  # the loop was closed meanwhile: all has its verdict
+            self._thread.loop.call_soon_threadsafe(self._pipeline.hurry)
 
     def at_exit(self) -> None:
         """The interpreter exits: what was sent gets its verdict, within a limit."""
