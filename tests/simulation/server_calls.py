@@ -153,6 +153,7 @@ class SimulatedServicerContext(ServicerContext[Any, Any]):
         self._code = OK
         self._details = ""
         self._trailing: RawMetadata = ()
+        self._is_writing = False
 
     async def read(self) -> Any:
         """The next request, or grpc.aio.EOF after the half-close."""
@@ -164,7 +165,10 @@ class SimulatedServicerContext(ServicerContext[Any, Any]):
 
     async def write(self, message: Any) -> None:
         """Send a response; waits while the client does not read."""
+        assert not self._is_writing, "gRPC sends one message at a time"
+        self._is_writing = True
         await self._call.write(self.serialize(message))
+        self._is_writing = False  # not behind a cancelled one, which gRPC still holds
 
     def serialize(self, message: Any) -> bytes:
         """A response as it goes over the wire."""
@@ -179,6 +183,7 @@ class SimulatedServicerContext(ServicerContext[Any, Any]):
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()
     ) -> NoReturn:
         """End the call with this status; always raises."""
+        assert not self._is_writing, "gRPC takes no status while it sends a message"
         trailing = tuple(Metadata.from_tuple(trailing_metadata)) or self._trailing
         self._call.send_status(Status(code, details or self._details, trailing))
         self._call.aborted = True

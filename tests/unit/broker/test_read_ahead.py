@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
+from grpc.aio import EOF
 
 from tidelog.wire.envelopes import PRODUCE, Incoming
 from tidelog.wire.v1 import produce_pb2
@@ -39,21 +40,20 @@ def small(number: int) -> Request:
 class Sent:
     """What a client sent, and how many of it were asked for; without an end, more is waited for."""
 
-    def __init__(self, *requests: Request, end: BaseException | None = None) -> None:
+    def __init__(self, *requests: Request, end: object = None) -> None:
         self._requests = list(requests)
         self._end = end
         self.asked = 0
         self.cancelled = False
 
-    def __aiter__(self) -> AsyncIterator[Request]:
-        return self
-
-    async def __anext__(self) -> Request:
+    async def read(self) -> Any:
         self.asked += 1
         await asyncio.sleep(0)
         if self._requests:
             return self._requests.pop(0)
-        if self._end is not None:
+        if self._end is EOF:
+            return EOF
+        if isinstance(self._end, Exception):
             raise self._end
         try:
             await asyncio.Event().wait()
@@ -76,7 +76,7 @@ def others() -> set[asyncio.Task[object]]:
 async def asked_while_served(sent: Sent, in_flight: InFlightBytes) -> list[tuple[int, int]]:
     """The number of each request, and how many were asked for by the end of its service."""
     seen = []
-    async with aclosing(read_ahead(sent, in_flight)) as taken:
+    async with aclosing(read_ahead(sent.read, in_flight)) as taken:
         async for one in taken:
             await turns()
             seen.append((one.message.correlation_id, sent.asked))
@@ -85,7 +85,7 @@ async def asked_while_served(sent: Sent, in_flight: InFlightBytes) -> list[tuple
 
 
 def test_one_request_comes_in_while_a_large_one_is_served() -> None:
-    sent = Sent(large(0), large(1), large(2), end=StopAsyncIteration())
+    sent = Sent(large(0), large(1), large(2), end=EOF)
     seen = asyncio.run(asked_while_served(sent, InFlightBytes(1)))
     assert seen == [(0, 2), (1, 3), (2, 4)]
 
@@ -93,7 +93,7 @@ def test_one_request_comes_in_while_a_large_one_is_served() -> None:
 def test_it_is_asked_for_before_the_first_turn_of_the_service() -> None:
     async def main() -> None:
         sent = Sent(large(0), large(1))
-        async with aclosing(read_ahead(sent, InFlightBytes(1))) as taken:
+        async with aclosing(read_ahead(sent.read, InFlightBytes(1))) as taken:
             await anext(taken)
             assert sent.asked == 2
 
@@ -101,7 +101,7 @@ def test_it_is_asked_for_before_the_first_turn_of_the_service() -> None:
 
 
 def test_small_requests_are_asked_for_one_by_one() -> None:
-    sent = Sent(small(0), large(1), small(2), small(3), end=StopAsyncIteration())
+    sent = Sent(small(0), large(1), small(2), small(3), end=EOF)
     seen = asyncio.run(asked_while_served(sent, InFlightBytes(1)))
     assert seen == [(0, 1), (1, 3), (2, 3), (3, 4)]
 
@@ -109,14 +109,14 @@ def test_small_requests_are_asked_for_one_by_one() -> None:
 def test_none_comes_in_while_the_broker_holds_all_it_may() -> None:
     full = InFlightBytes(1)
     full.add(1)
-    sent = Sent(large(0), large(1), end=StopAsyncIteration())
+    sent = Sent(large(0), large(1), end=EOF)
     assert asyncio.run(asked_while_served(sent, full)) == [(0, 1), (1, 2)]
 
 
 def test_what_ends_the_stream_comes_behind_the_request_before_it() -> None:
     async def main() -> None:
         sent = Sent(large(0), end=ValueError("the next one is no request"))
-        async with aclosing(read_ahead(sent, InFlightBytes(1))) as taken:
+        async with aclosing(read_ahead(sent.read, InFlightBytes(1))) as taken:
             served = await anext(taken)
             await turns()
             assert served.message.correlation_id == 0
@@ -134,7 +134,7 @@ def test_who_leaves_leaves_nobody_waiting_and_no_complaint() -> None:
         waited = Sent(large(0))
         failed = Sent(large(0), end=ValueError("nobody asked for it any more"))
         for sent in (waited, failed):
-            async with aclosing(read_ahead(sent, InFlightBytes(1))) as taken:
+            async with aclosing(read_ahead(sent.read, InFlightBytes(1))) as taken:
                 await anext(taken)
                 await turns()
             assert not others()
@@ -150,7 +150,7 @@ def test_who_is_cancelled_while_it_waits_leaves_nobody_waiting() -> None:
         sent = Sent(large(0))
 
         async def read() -> None:
-            async with aclosing(read_ahead(sent, InFlightBytes(1))) as taken:
+            async with aclosing(read_ahead(sent.read, InFlightBytes(1))) as taken:
                 async for _ in taken:
                     pass
 
@@ -177,7 +177,7 @@ def test_an_idle_stream_keeps_no_request() -> None:
         del part
 
         async def read() -> None:
-            async with aclosing(read_ahead(sent, InFlightBytes(1))) as taken:
+            async with aclosing(read_ahead(sent.read, InFlightBytes(1))) as taken:
                 async for one in taken:
                     assert one.content
                     del one

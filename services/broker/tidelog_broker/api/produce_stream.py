@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.errors import TidelogError
 from tidelog.wire.envelopes import Incoming
@@ -37,8 +36,11 @@ if TYPE_CHECKING:
 VERDICTS_QUEUED_MAX: Final = 10_000
 
 
-class ResponseSink(Protocol):
-    """The writing half of a gRPC stream."""
+class ProduceCall(Protocol):
+    """gRPC's side of a stream."""
+
+    async def read(self) -> Any:
+        """The next request as `Incoming`, or `grpc.aio.EOF`."""
 
     async def write(self, response: produce_pb2.ProduceResponse) -> None:
         """Sends one response; one at a time."""
@@ -47,10 +49,10 @@ class ResponseSink(Protocol):
 class ProduceStream:
     """One client's stream: its unanswered requests, and the answers on their way out."""
 
-    def __init__(self, broker: Broker, caller: Caller, sink: ResponseSink) -> None:
+    def __init__(self, broker: Broker, caller: Caller, call: ProduceCall) -> None:
         self._broker = broker
         self._caller = caller
-        self._sink = sink
+        self._call = call
         self._unanswered: dict[ProduceAnswer, None] = {}
         self._outbox: deque[produce_pb2.ProduceResponse] = deque()
         self._verdicts_queued = 0
@@ -61,10 +63,10 @@ class ProduceStream:
         self._changed = asyncio.Event()
         self._sent = asyncio.Event()
 
-    async def run(self, requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]]) -> None:
+    async def run(self) -> None:
         """Serves until the client ends the stream, or the broker stops; answers what it took."""
         reader = asyncio.get_running_loop().create_task(
-            self._read(requests), name="produce-stream-requests"
+            self._read(), name="produce-stream-requests"
         )
         reader.add_done_callback(lambda _: self._end())
         stop_listening = self._broker.stopping.listen(self._end)
@@ -74,6 +76,7 @@ class ProduceStream:
                 self._changed.clear()
                 await self._changed.wait()
             if reader.done():
+                await self._finish_sending()
                 reader.result()
         finally:
             stop_listening()
@@ -89,8 +92,15 @@ class ProduceStream:
         """True while an answer is owed."""
         return bool(self._unanswered or self._outbox or self._sending)
 
-    async def _read(self, requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]]) -> None:
-        async with aclosing(read_ahead(requests, self._broker.in_flight)) as taken:
+    async def _finish_sending(self) -> None:
+        """Lets the answer under way go out: gRPC could not say behind half of one what is wrong."""
+        self._outbox.clear()
+        while self._sending:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _read(self) -> None:
+        async with aclosing(read_ahead(self._call.read, self._broker.in_flight)) as taken:
             async for request in taken:
                 await self._serve(request)
                 del request  # an idle stream would keep its last one
@@ -173,14 +183,16 @@ class ProduceStream:
 
     async def _send_outbox(self) -> None:
         outbox = self._outbox
-        while outbox:
-            response = outbox.popleft()
-            self._verdicts_queued -= 1 + len(response.partitions)
-            await self._sink.write(response)
-        self._sending = False
-        self._sent.set()
-        if self._is_ending:
-            self._changed.set()
+        try:
+            while outbox:
+                response = outbox.popleft()
+                self._verdicts_queued -= 1 + len(response.partitions)
+                await self._call.write(response)
+        finally:
+            self._sending = False
+            self._sent.set()
+            if self._is_ending:
+                self._changed.set()
 
 
 def _has_failed(reader: asyncio.Task[None]) -> bool:
@@ -190,8 +202,7 @@ def _has_failed(reader: asyncio.Task[None]) -> bool:
 async def produce_stream(
     broker: Broker,
     caller: Caller,
-    requests: AsyncIterator[Incoming[produce_pb2.ProduceRequest]],
-    sink: ResponseSink,
+    call: ProduceCall,
 ) -> None:
     """Serves one produce stream."""
-    await ProduceStream(broker, caller, sink).run(requests)
+    await ProduceStream(broker, caller, call).run()

@@ -220,10 +220,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def ProduceStream(  # type: ignore[override] # gRPC also takes handlers that write
         self, request_iterator: Any, context: Context
     ) -> None:
-        async def serve(broker: Broker, caller: Caller, requests: Any) -> None:
-            await produce_stream(broker, caller, requests, context)
-
-        await self._calls.unary("ProduceStream", serve, request_iterator, context)
+        await self._calls.unary("ProduceStream", produce_stream, context, context)
 
     async def Fetch(self, request: Any, context: Context) -> Any:
         return await self._calls.unary("Fetch", fetch, request, context)
