@@ -100,6 +100,15 @@ def test_pauses_grow_up_to_their_limit() -> None:
     ]
 
 
+def test_pauses_keep_their_limit_for_as_many_failures_as_a_file_may_allow() -> None:
+    pipeline = pipeline_of(f"{SMALL}restart: {{attempts: 1000000}}\n", "p.yaml")
+    for failures in (1_024, 1_025, pipeline.restart.attempts + 1):
+        assert pipeline.restart.pause_ms(failures) == 60_000
+    assert Restart(first_pause_ms=0).pause_ms(10**6) == 0
+    assert Restart(first_pause_ms=1, longest_pause_ms=10**6).pause_ms(20) == 2**19
+    assert Restart(first_pause_ms=5, longest_pause_ms=3).pause_ms(10**6) == 3
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [

@@ -88,7 +88,9 @@ class Restart:
 
     def pause_ms(self, failures: int) -> int:
         """How long to wait after so many failures in a row."""
-        return int(min(self.longest_pause_ms, self.first_pause_ms * 2.0 ** (failures - 1)))
+        # No more doublings than reach the longest pause: a run may fail a million times in a row.
+        doublings = min(failures - 1, self.longest_pause_ms.bit_length())
+        return min(self.longest_pause_ms, self.first_pause_ms << doublings)
 
 
 @dataclass(frozen=True, slots=True)
