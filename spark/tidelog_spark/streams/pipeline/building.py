@@ -19,11 +19,10 @@ from tidelog.nearest import did_you_mean
 from tidelog_spark.streams import sinks, topics
 from tidelog_spark.streams.pipeline.document import InvalidPipeline, Problem
 from tidelog_spark.streams.pipeline.specification import Pipeline, Sink, Source, View
+from tidelog_spark.streams.pipeline.words import words_of
 
 #: Where Spark's parser and analyser say that it is.
 PLACE: Final = re.compile(r"\bline (\d+),? pos \d+")
-#: What Spark adds to its message: the state, the place and the plan.
-APPENDIX: Final = re.compile(r"\s*(?:SQLSTATE: \w+|;? ?line \d+,? pos \d+).*", re.DOTALL)
 
 
 def build(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
@@ -83,14 +82,6 @@ def writer_of(pipeline: Pipeline, sink: Sink, built: dict[str, DataFrame]) -> Da
     except (PySparkException, InvalidConfig) as error:
         message = f"sink '{sink.name}': {words_of(error)}"
         raise InvalidPipeline(pipeline.file, [Problem(sink.line, message)]) from None
-
-
-def words_of(error: Exception) -> str:
-    """What an error says, without Spark's plan and codes."""
-    if isinstance(error, InvalidConfig):
-        return str(error)
-    text = re.sub(r"^\[[\w.]+\]\s*", "", str(error).strip())
-    return " ".join(APPENDIX.sub("", text).split())
 
 
 def _writer(pipeline: Pipeline, sink: Sink, rows: DataFrame) -> DataStreamWriter:

@@ -14,9 +14,10 @@ from py4j.java_gateway import JavaClass
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidelog_spark.streams.pipeline.building import build, words_of, writer_of
+from tidelog_spark.streams.pipeline.building import build, writer_of
 from tidelog_spark.streams.pipeline.document import InvalidPipeline, Problem
 from tidelog_spark.streams.pipeline.specification import Pipeline, Sink
+from tidelog_spark.streams.pipeline.words import words_of
 
 
 def validate(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:

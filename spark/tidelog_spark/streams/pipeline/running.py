@@ -8,7 +8,6 @@ query is in ends first, so that nothing is written twice for it.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -24,15 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidelog_spark.streams.pipeline import metrics
-from tidelog_spark.streams.pipeline.building import build, start, words_of
+from tidelog_spark.streams.pipeline.building import build, start
 from tidelog_spark.streams.pipeline.figures import Figures, State, now
 from tidelog_spark.streams.pipeline.specification import Pipeline, Sink
 from tidelog_spark.streams.pipeline.status import note
+from tidelog_spark.streams.pipeline.words import words_of_failure
 
 LOOK_SECONDS: Final = 0.1
 BOUNDARY_LOOK_SECONDS: Final = 0.01
-#: The last line of a Python traceback within Spark's story: the error, and what it says.
-LAST_WORDS: Final = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w+: (.+)$", re.MULTILINE)
 
 Tell = Callable[[str], None]
 
@@ -147,12 +145,6 @@ def run(spark: SparkSession, pipeline: Pipeline, *, available_now: bool, tell: T
             for one in runs:
                 one.stop(hurry)
     return 1 if any(one.figures.state == "failed" for one in runs) else 0
-
-
-def words_of_failure(error: Exception) -> str:
-    """What went wrong, taken out of Spark's story: the last words of the Python below, if any."""
-    told = LAST_WORDS.findall(str(error))
-    return " ".join(told[-1].split()) if told else words_of(error)
 
 
 def _is_over(runs: list[SinkRun]) -> bool:

@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from tidelog.errors import InvalidConfig, TidelogError
 from tidelog_spark.source import register
-from tidelog_spark.streams.pipeline.building import words_of
 from tidelog_spark.streams.pipeline.java_log import without_what_is_told
 from tidelog_spark.streams.pipeline.specification import Pipeline
+from tidelog_spark.streams.pipeline.words import words_of
 
 LOG_LEVEL: Final = "spark.log.level"
 DEFAULTS: Final = {
