@@ -1,33 +1,37 @@
 """Runs the sinks of a pipeline until they are done, fail for good, or somebody ends the run.
 
 `tidelog streams run` calls it with the session and the pipeline. Invariant: a query that failed is
-started again from its checkpoint, later each time; when the run is told to end, the batch that a
-query is in ends first, so that nothing is written twice for it.
+started again from its checkpoint, later each time, while the others go on; when the run is told to
+end, the batch that a query is in ends first, so that nothing is written twice for it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Event
 from types import FrameType
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidelog.errors import TidelogError
 from tidelog_spark.streams.pipeline import metrics
 from tidelog_spark.streams.pipeline.building import build, start
 from tidelog_spark.streams.pipeline.figures import Figures, State, now
 from tidelog_spark.streams.pipeline.specification import Pipeline, Sink
 from tidelog_spark.streams.pipeline.status import note
 from tidelog_spark.streams.pipeline.words import words_of_failure
+
+logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.1
 BOUNDARY_LOOK_SECONDS: Final = 0.01
@@ -55,7 +59,22 @@ class SinkRun:
         return self.figures.state in ("done", "failed", "stopped")
 
     def look(self, built: dict[str, DataFrame], *, available_now: bool) -> None:
-        """Starts the query when it is time, takes in its batches, sees whether it has ended."""
+        """Starts the query when it is time, takes in its batches, sees whether it has ended.
+
+        Whatever goes wrong with it is a try of this sink that failed; raised is what concerns all
+        of them: Java is gone, the file is wrong, or there is no place for notes or words.
+        """
+        try:
+            self._look(built, available_now=available_now)
+        except (PySparkException, Py4JJavaError) as error:
+            self._lost(error)
+        except (TidelogError, Py4JError, OSError):
+            raise
+        except Exception as error:  # a fault of ours: its words alone would not do to find it
+            logger.exception("%s: unforeseen, taken as a try that failed", self.sink.name)
+            self._lost(error)
+
+    def _look(self, built: dict[str, DataFrame], *, available_now: bool) -> None:
         if self._query is None:
             if time.monotonic() >= self._start_at:
                 self._start(built, available_now=available_now)
@@ -75,10 +94,12 @@ class SinkRun:
         """Ends the query between two batches; at once when there is a hurry."""
         query, self._query = self._query, None
         if query is not None:
-            if query.isActive:
-                _wait_for_boundary(query, hurry)
-            self._take_in(query)
-            query.stop()
+            try:
+                if query.isActive:
+                    _wait_for_boundary(query, hurry)
+                self._take_in(query)
+            finally:
+                query.stop()
         if not self.has_ended:
             self._enter("stopped")
 
@@ -96,6 +117,17 @@ class SinkRun:
                 self._failures_in_a_row = 0
                 self._tell(self.figures.line(progress.numInputRows))
                 note(self._pipeline, self.figures)
+
+    def _lost(self, error: Exception) -> None:
+        """A try failed on our side: its query may still be at work, which the next would meet."""
+        query, self._query = self._query, None
+        if query is not None:
+            try:
+                query.stop()
+            except (PySparkException, Py4JJavaError) as another:
+                # Spark ends it when the same query is started again.
+                logger.warning("%s does not stop: %s", self.sink.name, words_of_failure(another))
+        self._failed(error)
 
     def _failed(self, error: Exception, *, for_good: bool = False) -> None:
         self.figures.failures += 1
@@ -130,20 +162,22 @@ def run(spark: SparkSession, pipeline: Pipeline, *, available_now: bool, tell: T
     built = build(spark, pipeline)
     runs = [SinkRun(pipeline, sink, tell) for sink in pipeline.sinks]
     figures = [one.figures for one in runs]
-    with metrics.served(pipeline.metrics_port, figures) as port, _signals() as (end, hurry):
+    with (
+        metrics.served(pipeline.metrics_port, figures) as port,
+        _signals() as (end, hurry),
+        ExitStack() as ends,  # each sink is stopped, even if that fails for another one
+    ):
+        for one in reversed(runs):
+            ends.callback(one.stop, hurry)
         if port is not None:
             tell(f"metrics at port {port}")
-        try:
-            while not end.is_set() and not _is_over(runs):
-                for one in runs:
-                    if not one.has_ended:
-                        one.look(built, available_now=available_now)
-                end.wait(LOOK_SECONDS)
-            if end.is_set():
-                tell("told to end: waiting for the batches that are under way")
-        finally:
+        while not end.is_set() and not _is_over(runs):
             for one in runs:
-                one.stop(hurry)
+                if not one.has_ended:
+                    one.look(built, available_now=available_now)
+            end.wait(LOOK_SECONDS)
+        if end.is_set():
+            tell("told to end: waiting for the batches that are under way")
     return 1 if any(one.figures.state == "failed" for one in runs) else 0
 
 

@@ -37,6 +37,9 @@ def words_of(error: Exception) -> str:
         return str(error)
     if isinstance(error, Py4JJavaError):
         return _words_of_java(error.java_exception)
+    if not isinstance(error, PySparkException):
+        # Python's own errors may say little without their class: that of a KeyError is the key.
+        return " ".join(f"{type(error).__name__}: {error}".split())
     words = _plain(str(error))
     # Java says "null" where an error has no message: only that of its cause is left then.
     cause = getattr(error, "_cause", None)
