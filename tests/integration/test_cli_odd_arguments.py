@@ -90,3 +90,20 @@ def test_a_standard_error_that_takes_nothing_changes_nothing(
                 timeout=HANG_S,
             )
             assert (ended.returncode, ended.stdout) == (code, b"")
+
+
+def test_what_the_standard_error_cannot_take_as_text_is_escaped() -> None:
+    ended = run(ODD)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(b"tidelog: there is no verb '\\udcff'. ")
+
+
+def test_the_standard_error_keeps_its_encoding() -> None:
+    ended = subprocess.run(
+        [TIDELOG, "caf\u00e9"],
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+        timeout=HANG_S,
+    )
+    assert ended.stderr.startswith(b"tidelog: there is no verb 'caf\xe9'. ")

@@ -130,6 +130,35 @@ def test_a_stream_that_was_closed_before_it_began(
     assert seen.stdout in {b"", b"one\n"}
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="Linux alone shows descriptors")
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_the_number_of_a_closed_stream_goes_to_nothing_else(
+    tidelog_cluster: InProcessCluster, closed: tuple[int, ...]
+) -> None:
+    """Whatever had it would be written into: a connection, or the file of somebody's records."""
+    verb = ["console-consumer", "--from-beginning"] if 0 in closed else ["console-producer"]
+    server = ["--bootstrap-server", tidelog_cluster.address]
+    shut = " ".join(f"{number}>&-" for number in closed)
+    shell = ["sh", "-c", f'exec "$@" {shut}', "sh", TIDELOG, *verb, "--topic", "orders", *server]
+    with Producer(tidelog_cluster.address) as producer:
+        producer.send("orders", b"one")
+    with subprocess.Popen(
+        shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            if 0 in closed:
+                assert read_line(process) == b"one\n"
+            else:
+                assert process.stdin is not None
+                process.stdin.write(b"two\n")
+                process.stdin.flush()
+                eventually(lambda: len(_values(tidelog_cluster)) == 2, waiting_for="the record")
+            leads_to = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in closed]
+        finally:
+            process.kill()
+    assert leads_to == [os.devnull] * len(closed)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file here is full by nature")
 @pytest.mark.parametrize(
     "words",

@@ -10,7 +10,6 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.metadata import entry_points
 from io import FileIO, TextIOWrapper
 from typing import Final
@@ -112,7 +111,10 @@ def _run(verb: Verb, arguments: Sequence[str]) -> int:
 
 
 class _Asides(TextIOWrapper):
-    """The standard error: what nobody can be told must not change what is done, nor the code."""
+    """The standard error: what nobody can be told must not change what is done, nor the code.
+
+    Nothing is held back, so that no flush has anything to fail at.
+    """
 
     def write(self, text: str) -> int:
         """As much as can be."""
@@ -120,11 +122,6 @@ class _Asides(TextIOWrapper):
             return super().write(text)
         except OSError:
             return len(text)
-
-    def flush(self) -> None:
-        """As far as can be."""
-        with suppress(OSError):
-            super().flush()
 
 
 def _open_missing_streams() -> None:
@@ -138,10 +135,13 @@ def _open_missing_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+            # What replaces this object below, or for a test, must not close the number again.
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
     if type(sys.stderr) is TextIOWrapper:  # and no stand-in of whoever calls us
         unbuffered = FileIO(2, "wb", closefd=False)
-        sys.stderr = _Asides(unbuffered, errors="backslashreplace", write_through=True)
+        sys.stderr = _Asides(
+            unbuffered, sys.stderr.encoding, errors="backslashreplace", write_through=True
+        )
     # A file's name that is not UTF-8 must not end what prints it; \udcff is valid in JSON as well.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
