@@ -79,6 +79,15 @@ def test_every_millisecond_is_meant_as_it_is_written(tool: Tool) -> None:
         assert tool("get-offsets", *words)[1] == f"orders:0:{number}\n"
 
 
+def test_times_behind_the_year_9999_are_told_apart(tool: Tool, filled: InProcessCluster) -> None:
+    with Admin(filled.address) as admin:
+        admin.create_topic("far", config={"message.timestamp.after.max.ms": 2**63 - 1})
+    with Producer(filled.address) as producer:
+        producer.send("far", b"", timestamp=253_402_300_900_000)
+    for time, printed in ((253_402_300_900_000, "far:0:0\n"), (253_402_300_900_001, "")):
+        assert tool("get-offsets", "--topic", "far", "--time", str(time)) == (0, printed, "")
+
+
 def test_offsets_as_json(tool: Tool) -> None:
     assert json.loads(tool("get-offsets", "--topic", "orders", "--json")[1]) == [
         {"topic": "orders", "partition": 0, "offset": 10},

@@ -11,12 +11,12 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.client_settings import connection
+from tidelog.cli.client_settings import Connection, connection
 from tidelog.cli.flags import VerbParser
 from tidelog.cli.partition_patterns import is_meant, rules_of_flags, rules_of_patterns
+from tidelog.engine.places import LARGEST
 from tidelog.errors import UnknownTopic
 from tidelog.model import TopicPartition
 from tidelog.nearest import did_you_mean
@@ -24,13 +24,13 @@ from tidelog.nearest import did_you_mean
 if TYPE_CHECKING:
     from tidelog.admin.admin import Admin
     from tidelog.admin.descriptions import TopicDescription
+    from tidelog.engine.offsets import Found
 
 EXAMPLES: Final = """\
   tidelog get-offsets --topic orders
   tidelog get-offsets --topic 'orders.*' --time earliest
   tidelog get-offsets --topic-partitions orders:0-3,payments --time 1700000000000
 """
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: What `--time` may name; local and tiered are told apart where logs are tiered.
 NAMED_TIMES: Final = {
     "latest": "latest",
@@ -42,8 +42,6 @@ NAMED_TIMES: Final = {
     "earliest-local": "earliest",
     "-4": "earliest",
 }
-#: The last millisecond that a date has, and a number of 64 bits.
-LATEST_MS: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 _MILLISECONDS: Final = re.compile(r"[0-9]{1,19}")
 TIERED: Final = ("latest-tiered", "-5")
 
@@ -75,8 +73,8 @@ def _parser() -> VerbParser:
     return parser
 
 
-def read_time(text: str) -> str | datetime:
-    """What `list_offsets` is asked for: the type of `--time`."""
+def read_time(text: str) -> str | int:
+    """A place by its name, or milliseconds since 1970: the type of `--time`."""
     if text in NAMED_TIMES:
         return NAMED_TIMES[text]
     if text in TIERED:
@@ -86,8 +84,9 @@ def read_time(text: str) -> str | datetime:
     if not _MILLISECONDS.fullmatch(text):
         near = did_you_mean(text, NAMED_TIMES) or "write milliseconds since 1970, or -1 to -4"
         raise argparse.ArgumentTypeError(f"{text!r:.80} is no time; {near}")
-    # Nothing is later than the year 9999: what asks for more finds nothing, as in Kafka's tool.
-    return EPOCH + timedelta(milliseconds=min(int(text), LATEST_MS))
+    if int(text) > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text} is too late, the last time is {LARGEST}")
+    return int(text)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -115,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
         ]
         if not meant:
             _refuse(options, list(topics))
-        _print(_offsets(admin, meant, options), as_json=options.json)
+        _print(_offsets(admin, meant, options.time, where), as_json=options.json)
     return 0
 
 
@@ -130,7 +129,8 @@ def _refuse(options: argparse.Namespace, names: list[str]) -> None:
 def _offsets(
     admin: Admin,
     meant: list[tuple[TopicDescription, TopicPartition]],
-    options: argparse.Namespace,
+    time: str | int,
+    where: Connection,
 ) -> dict[TopicPartition, int]:
     asked = []
     for topic, partition in meant:
@@ -142,8 +142,24 @@ def _offsets(
             )
         else:
             asked.append(partition)
-    found = admin.list_offsets(asked, options.time) if asked else {}
+    if not asked:
+        return {}
+    if isinstance(time, str):
+        found = admin.list_offsets(asked, time)
+    else:
+        found = _offsets_at(asked, time, where)
     return {partition: place.offset for partition, place in found.items() if place is not None}
+
+
+def _offsets_at(partitions: list[TopicPartition], time_ms: int, where: Connection) -> Found:
+    """Asked by a consumer, which takes milliseconds: dates, as admins do, end with the year 9999.
+
+    Kafka's timestamps go on behind it, and a topic may take them.
+    """
+    from tidelog.consumer.consumer import Consumer  # noqa: PLC0415 - grpc is slow to import
+
+    with Consumer(where.bootstrap, **where.settings) as consumer:
+        return consumer.offsets_for_times(dict.fromkeys(partitions, time_ms))
 
 
 def _print(offsets: dict[TopicPartition, int], *, as_json: bool) -> None:
