@@ -24,7 +24,7 @@ Settings = TypeVar("Settings")
 Duration = int | float | timedelta
 Size = int | str
 
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|b)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]i?b?|b)?", re.IGNORECASE)
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _CHECK: Final = "check"
@@ -84,7 +84,7 @@ def duration_ms(default: int, *, least: int = 0) -> Any:
         number = value.total_seconds() * 1000 if isinstance(value, timedelta) else value
         if isinstance(number, bool) or not isinstance(number, int | float) or _is_nan(number):
             raise InvalidConfig(
-                f"{name}={value!r} is no duration", hint="Use milliseconds or a timedelta"
+                f"{name}={value!r:.80} is no duration", hint="Use milliseconds or a timedelta"
             )
         if number < least:
             raise InvalidConfig(f"{name}={value!r} is too small: at least {least} ms are needed")
@@ -104,7 +104,7 @@ def size_bytes(default: int, *, least: int = 0, most: int = SIZE_MAX) -> Any:
         found = _size_of(value)
         if found is None:
             raise InvalidConfig(
-                f"{name}={value!r} is no size", hint='Use bytes, or text such as "64 MiB"'
+                f"{name}={value!r:.80} is no size", hint='Use bytes, or text such as "64 MiB"'
             )
         if found < least:
             raise InvalidConfig(f"{name}={value!r} is too small: at least {least} bytes")
@@ -130,9 +130,9 @@ def count(default: int, *, least: int, most: int) -> Any:
 
     def check(name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidConfig(f"{name}={value!r} is no whole number")
+            raise InvalidConfig(f"{name}={value!r:.80} is no whole number")
         if not least <= value <= most:
-            raise InvalidConfig(f"{name}={value!r} is not between {least} and {most}")
+            raise InvalidConfig(f"{name}={value!r:.80} is not between {least} and {most}")
         return value
 
     return _setting(default, check)
@@ -147,7 +147,7 @@ def choice(default: object, choices: Mapping[object, object]) -> Any:
                 return meant
         words = list(dict.fromkeys(str(written) for written in choices))
         raise InvalidConfig(
-            f"{name}={value!r} is not possible",
+            f"{name}={value!r:.80} is not possible",
             hint=did_you_mean(str(value), words) or f"Use one of {', '.join(dict.fromkeys(words))}",
         )
 

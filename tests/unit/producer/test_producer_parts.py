@@ -138,6 +138,9 @@ def test_a_small_buffer_makes_small_batches() -> None:
         ({"client_id": "\udcff"}, "printable ASCII"),
         ({"client_id": "x" * 1001}, "At most 1000 characters"),
         ({"partitioner": 3}, "neither a name nor a function"),
+        ({"compression": "zstd", "compression_level": "1_0"}, "='1_0' is no whole number"),
+        ({"compression": "zstd", "compression_level": 1.5}, "level=1.5 is no whole number"),
+        ({"compression": "zstd", "compression_level": True}, "level=True is no whole number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(given: dict[str, Any], words: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidelog.cli.flags import DEFAULT_BOOTSTRAP
+from tidelog.cli.flags import DECIMAL, DEFAULT_BOOTSTRAP, WHOLE_NUMBER
 from tidelog.cli.property_files import read_properties
 from tidelog.errors import InvalidConfig
 from tidelog.nearest import did_you_mean
@@ -122,13 +122,12 @@ def _meant(kind: type[Any], setting: str, text: str) -> object:
 
 def _values(text: str) -> list[object]:
     words: dict[str, object] = {"true": True, "false": False}
-    values: list[object] = [words[text.lower()]] if text.lower() in words else []
-    for convert in (int, float):
-        try:
-            values.append(convert(text))
-        except ValueError:
-            continue
-        break
+    word = text.strip().lower()
+    values: list[object] = [words[word]] if word in words else []
+    if WHOLE_NUMBER.fullmatch(word):
+        values.append(int(word))
+    elif DECIMAL.fullmatch(word):
+        values.append(float(word))
     return [*values, text]
 
 

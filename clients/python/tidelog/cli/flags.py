@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9094"
 CALLED_WRONGLY: Final = 2
-#: As people write them: Python would take 1_0 for ten, and digits of other scripts.
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,40}")
+#: Numbers as people write them, also in property files: Python would take 1_0 for ten, and digits
+#: of other scripts.
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
+DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,40}\.[0-9]{0,40}|\.[0-9]{1,40})")
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -117,7 +119,7 @@ def whole_number(least: int | None = None, most: int | None = None) -> Callable[
     """The type of a flag that takes a whole number."""
 
     def convert(text: str) -> int:
-        if not _WHOLE.fullmatch(text):
+        if not WHOLE_NUMBER.fullmatch(text):
             raise argparse.ArgumentTypeError(f"{text!r:.80} is no whole number")
         number = int(text)
         if least is not None and number < least:

@@ -79,6 +79,8 @@ def check_level(codec: Compression, level: int | None) -> int:
     lowest, highest, default = _LEVELS[codec]
     if level is None:
         return default
+    if isinstance(level, bool) or not isinstance(level, int):
+        raise InvalidConfig(f"compression_level={level!r:.80} is no whole number")
     if not lowest <= level <= highest:
         raise InvalidConfig(
             f"{codec.name.lower()} has levels {lowest} to {highest}; level {level} was given"
