@@ -209,12 +209,32 @@ def addresses(bootstrap: str | list[str] | tuple[str, ...]) -> list[str]:
         host, _, port = address.rpartition(":")
         if not (_is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65_536):
             raise _no_address(address)
-        if ":" in host and not (host[0] == "[" and host[-1] == "]"):
-            raise InvalidConfig(
-                f"{address!r:.80} is no address of a broker",
-                hint=f'An address of IPv6 stands in brackets: "[{host}]:{port}"',
-            )
+        if set(host) & set(":[]"):
+            _check_brackets(address, host, port)
     return found
+
+
+def _check_brackets(address: str, host: str, port: str) -> None:
+    """Brackets are there around an address of IPv6, and nowhere else."""
+    if host[0] == "[" and host[-1] == "]" and _is_ipv6(host[1:-1]):
+        return
+    if _is_ipv6(host):
+        hint = f'An address of IPv6 stands in brackets: "[{host}]:{port}"'
+    elif set(host) & set("[]"):
+        hint = 'Brackets stand around an address of IPv6 alone, as in "[::1]:9094"'
+    else:
+        raise _no_address(address)
+    raise InvalidConfig(f"{address!r:.80} is no address of a broker", hint=hint)
+
+
+def _is_ipv6(text: str) -> bool:
+    from ipaddress import AddressValueError, IPv6Address  # noqa: PLC0415 - few have one
+
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
 
 
 def _is_host(text: str) -> bool:

@@ -77,7 +77,9 @@ def _listeners(options: argparse.Namespace, listener: Endpoint) -> Setting:
             f"Invalid value '{options.port}' for flag --port",
             hint=f"Accepted: an integer from 0 to {PORT_MAX}; 0 takes any free port",
         )
-    host = listener.host if options.host is None else bare_host(options.host)
+    host = listener.host if options.host is None else options.host
+    if ":" in host:  # brackets around anything else are refused with it
+        host = bare_host(host)
     port = listener.port if options.port is None else options.port
     flag = "--port" if options.host is None else "--host"
     source = Source(SourceKind.FLAG, f"in flag {flag}")

@@ -27,6 +27,7 @@ def _environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--port", "-1"], "Invalid value '-1' for flag --port"),
         (["--metrics-port", "99999"], "Invalid value '99999' .* in flag --metrics-port"),
         (["--internal-port", "99999"], "Invalid value '99999' .* in flag --internal-port"),
+        (["--host", "[a]"], r"Invalid value '\[a\]:9094' .* in flag --host.*in brackets"),
         (["--host", "a,b"], "Invalid value 'a,b:9094' .* in flag --host"),
         (
             ["--internal-port", "1", "--config", "internal.port=2"],

@@ -175,6 +175,24 @@ def test_addresses_are_checked_before_anything_is_dialled() -> None:
         addresses("::1:9094")
 
 
+@pytest.mark.parametrize(
+    "address", ["[]:1", "[x]:1", "[::1:1", "::1]:1", "[localhost:1]:1", "[1.2.3.4]:1", "[[::1]]:1"]
+)
+def test_brackets_stand_around_addresses_of_ipv6_alone(address: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        addresses(address)
+    assert str(refused.value) == (
+        f"{address!r} is no address of a broker."
+        ' Brackets stand around an address of IPv6 alone, as in "[::1]:9094".'
+    )
+
+
+@pytest.mark.parametrize("address", ["localhost:1:1", "1.2.3.4:1:2", "g::1:1"])
+def test_what_is_no_address_of_ipv6_needs_no_brackets(address: str) -> None:
+    with pytest.raises(InvalidConfig, match=re.escape('Write "host:port"')):
+        addresses(address)
+
+
 # ---------------------------------------------------------------------- serializers
 
 
