@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tidelog.consumer.async_consumer import AsyncConsumer
 from tidelog.consumer.base import at_least_one
+from tidelog.consumer.consumer import Consumer
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.errors import TidelogError
 from tidelog.model import TopicPartition
@@ -28,10 +29,67 @@ def refusal(method: str, *arguments: Any, **named: Any) -> str:
     return asyncio.run(call())
 
 
+def refusals(method: str, *arguments: Any, **named: Any) -> set[str]:
+    """What both faces of such a consumer say."""
+    with Consumer("127.0.0.1:1") as consumer, pytest.raises(TidelogError) as refused:
+        getattr(consumer, method)(*arguments, **named)
+    return {str(refused.value), refusal(method, *arguments, **named)}
+
+
 def test_a_topic_is_no_partition() -> None:
     assert refusal("seek", "orders", 3) == (
         "'orders' names no partition. Give TopicPartition('orders', 0)."
     )
+
+
+LIST: Final[Any] = ["api"]
+
+
+@pytest.mark.parametrize("method", ["beginning_offsets", "end_offsets"])
+def test_a_list_names_nothing_to_ask_for(method: str) -> None:
+    assert refusals(method, [TopicPartition("api", 0)]) == {
+        "[TopicPartition(topic='api', partition=0)] is no name of a topic, but of type list."
+        " Give 'orders' or TopicPartition('orders', 0)."
+    }
+    said = refusals(method, TopicPartition(LIST, 0))
+    assert said == {PARTITION_OF_A_LIST}
+
+
+def test_a_list_names_nothing_to_assign() -> None:
+    assert refusals("assign", [["api"]], start="earliest") == {
+        "['api'] is no name of a topic, but of type list."
+        " Give 'orders' or TopicPartition('orders', 0)."
+    }
+    said = refusals("assign", [TopicPartition(LIST, 0)], start="earliest")
+    assert said == {PARTITION_OF_A_LIST}
+
+
+PARTITION_OF_A_LIST: Final = (
+    "TopicPartition(['api'], 0) names no partition."
+    " The topic is a str, the partition an int from 0 on."
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("seek", (0,)),
+        ("seek_to_beginning", ()),
+        ("seek_to_end", ()),
+        ("pause", ()),
+        ("resume", ()),
+        ("position", ()),
+        ("lag", ()),
+    ],
+)
+def test_what_names_no_partition_is_refused_by_whatever_takes_one(
+    method: str, more: tuple[Any, ...]
+) -> None:
+    assert refusals(method, TopicPartition(LIST, 0), *more) == {PARTITION_OF_A_LIST}
+    said = refusals(method, TopicPartition("\udcff", 0), *more)
+    assert [one.split(".")[0] for one in said] == [
+        "TopicPartition('\\udcff', 0) names no partition"
+    ]
 
 
 def test_a_number_is_no_list_of_partitions() -> None:

@@ -25,7 +25,7 @@ from tidelog.consumer.settings import ConsumerSettings
 from tidelog.engine.cluster import Cluster
 from tidelog.engine.large_messages import expect_large_messages
 from tidelog.engine.offsets import Found, OffsetQuestions
-from tidelog.engine.partition_names import partition_named
+from tidelog.engine.partition_names import partition_named, topic_or_partition
 from tidelog.engine.places import (
     Place,
     Start,
@@ -171,10 +171,10 @@ class ConsumerEngine:
         if isinstance(wanted, Mapping):
             check_said_once(wanted, start, partitions)
         else:
-            wanted = dict.fromkeys([wanted] if isinstance(wanted, str) else wanted, start)
+            given = [wanted] if isinstance(wanted, str) else wanted
+            wanted = dict.fromkeys(map(topic_or_partition, given), start)
         for name, place in wanted.items():
-            if isinstance(name, TopicPartition):
-                partition_named(name)
+            if isinstance(topic_or_partition(name), TopicPartition):
                 places |= await self._places_of(name.topic, place, [name.partition])
             else:
                 places |= await self._places_of(name, place, only)
@@ -229,7 +229,7 @@ class ConsumerEngine:
                     f"{partition!r:.80} names no partition",
                     hint=f"Give TopicPartition({topic!r:.80}, 0)",
                 )
-            if partition not in states:
+            if partition_named(partition) not in states:
                 assigned = ", ".join(map(str, states)) or "nothing"
                 raise InvalidRequest(f"{partition} is not assigned", hint=f"Assigned is {assigned}")
         return [states[partition] for partition in named] if named else list(states.values())
@@ -280,9 +280,9 @@ class ConsumerEngine:
     ) -> list[TopicPartition]:
         """Partitions, also all of a topic by its name; what is assigned without any."""
         names: list[TopicPartition] = []
-        for name in wanted:
+        for name in map(topic_or_partition, wanted):
             if isinstance(name, TopicPartition):
-                names.append(partition_named(name))
+                names.append(name)
             else:
                 names += [TopicPartition(name, number) for number in await self._all_of(name)]
         return names or list(self.fetching.states)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.errors import InvalidRequest
+from tidelog.errors import InvalidRequest, InvalidTopic
 from tidelog.model import TopicPartition
 from tidelog.wording import is_unicode
 
@@ -32,3 +32,18 @@ def partition_named(given: Any) -> TopicPartition:
             hint="The topic is a str, the partition an int from 0 on",
         )
     return given
+
+
+def topic_or_partition(given: Any) -> str | TopicPartition:
+    """A name that means all partitions of a topic, or one of them; InvalidTopic for neither.
+
+    Whoever keeps these as keys asks first: a list, which is easily given, can be none.
+    """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, TopicPartition):
+        return partition_named(given)
+    raise InvalidTopic(
+        f"{given!r:.80} is no name of a topic, but of type {type(given).__name__}",
+        hint="Give 'orders' or TopicPartition('orders', 0)",
+    )
