@@ -13,8 +13,10 @@ from typing import Final
 
 from tidelog.errors import InvalidConfig
 
-_ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)
-#: As Java knows them; Python's own lines end at form feeds and other characters, too.
+_ENTRY: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+#: As Java knows them; Python's own blanks are all that Unicode has, and its own lines end at form
+#: feeds and other characters, too.
+_BLANKS: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NAMED_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -48,18 +50,22 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments, each joined with those it is continued on."""
-    held = ""
-    for line in _LINE_END.split(text):
-        stripped = line.lstrip()
+    held: str | None = None
+    lines = _LINE_END.split(text)
+    if not lines[-1]:
+        lines.pop()  # behind the last line end there is no line
+    for line in lines:
+        stripped = line.lstrip(_BLANKS)
         if not held and (not stripped or stripped[0] in "#!"):
+            held = None  # a backslash alone above is nothing then; at the very end it is a key
             continue
         backslashes = len(stripped) - len(stripped.rstrip("\\"))
         if backslashes % 2:
-            held += stripped[:-1]
+            held = (held or "") + stripped[:-1]
             continue
-        yield held + stripped
-        held = ""
-    if held:
+        yield (held or "") + stripped
+        held = None
+    if held is not None:
         yield held
 
 
