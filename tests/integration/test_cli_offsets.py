@@ -146,6 +146,13 @@ def test_records_are_deleted(tool: Tool, filled: InProcessCluster, tmp_path: Pat
     assert filled.records("orders") == []
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_the_offsets(tool: Tool, tmp_path: Path) -> None:
+    file = Path(offsets_file(tmp_path, ("orders", 0, 4)))
+    file.write_text(file.read_text(), encoding="utf-8-sig")
+    code, out, _ = tool("delete-records", "--offset-json-file", str(file))
+    assert (code, out.splitlines()[-1]) == (0, "partition: orders-0\tlow_watermark: 4")
+
+
 def test_an_error_of_one_partition_stops_no_other(
     tool: Tool, filled: InProcessCluster, tmp_path: Path
 ) -> None:

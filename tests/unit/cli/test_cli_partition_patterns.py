@@ -80,6 +80,24 @@ def test_offsets_are_read() -> None:
         ("[]", "has no list of partitions"),
         ('{"version": 1}', "has no list of partitions"),
         ('{"partitions": [], "version": 2}', "has version 2, not 1"),
+        ('{"partitions": [], "version": true}', "has version True, not 1"),
+        ('{"partitions": [], "version": 1.0}', "has version 1.0, not 1"),
+        (
+            '{"partitions": [], "versoin": 1}',
+            "Unknown key 'versoin' in the offset file. Did you mean 'version'",
+        ),
+        (
+            '{"partitions": [], "x": 1}',
+            "Unknown key 'x' in the offset file. There are partitions, version",
+        ),
+        (
+            '{"partitoins": []}',
+            "Unknown key 'partitoins' in the offset file. Did you mean 'partitions'",
+        ),
+        (
+            '{"partitions": [{"topic": "a", "partition": 0, "offset": 2, "offest": 3}]}',
+            "Unknown key 'offest' in an entry of the offset file. Did you mean 'offset'",
+        ),
         ('{"partitions": [{"topic": "a"}]}', "is not understood"),
         ('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}', "is not understood"),
         ('{"partitions": [{"topic": "a", "partition": -1, "offset": 2}]}', "is not understood"),

@@ -16,6 +16,7 @@ from tidelog.cli.flags import VerbParser
 from tidelog.engine.partition_names import LARGEST_PARTITION
 from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.model import TopicPartition
+from tidelog.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from tidelog.admin.admin import Admin
@@ -81,10 +82,13 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
         raise InvalidRequest(
             "The offset file is no JSON", cause=str(error), hint=f"It holds {FORM}"
         ) from error
+    if isinstance(read, dict):
+        _check_keys(read, ("partitions", "version"), "the offset file")
     if not isinstance(read, dict) or not isinstance(read.get("partitions"), list):
         raise InvalidRequest("The offset file has no list of partitions", hint=f"It holds {FORM}")
-    if read.get("version", VERSION) != VERSION:
-        raise InvalidRequest(f"The offset file has version {read['version']!r}, not {VERSION}")
+    version = read.get("version", VERSION)
+    if type(version) is not int or version != VERSION:  # true and 1.0 are as much as 1 to Python
+        raise InvalidRequest(f"The offset file has version {version!r:.80}, not {VERSION}")
     offsets: dict[TopicPartition, int] = {}
     for entry in read["partitions"]:
         partition, offset = _entry(entry)
@@ -96,7 +100,19 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
     return offsets
 
 
+def _check_keys(given: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    """What was deleted does not come back: nothing that was said is passed over."""
+    for key in given:
+        if key not in known:
+            raise InvalidRequest(
+                f"Unknown key {key!r:.80} in {where}",
+                hint=did_you_mean(key, known) or f"There are {', '.join(known)}",
+            )
+
+
 def _entry(entry: Any) -> tuple[TopicPartition, int]:
+    if isinstance(entry, dict):
+        _check_keys(entry, ("topic", "partition", "offset"), "an entry of the offset file")
     match entry:
         case {"topic": str(topic), "partition": int(partition), "offset": int(offset)}:
             are_numbers = not isinstance(partition, bool) and not isinstance(offset, bool)
