@@ -154,9 +154,12 @@ def test_the_number_of_a_closed_stream_goes_to_nothing_else(
                 process.stdin.flush()
                 eventually(lambda: len(_values(tidelog_cluster)) == 2, waiting_for="the record")
             leads_to = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in closed]
+            facts = [Path(f"/proc/{process.pid}/fdinfo/{number}").read_text() for number in closed]
         finally:
             process.kill()
     assert leads_to == [os.devnull] * len(closed)
+    flags = [int(fact.split("flags:")[1].split()[0], 8) for fact in facts]
+    assert not any(flag & os.O_CLOEXEC for flag in flags), "children have it as well"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file here is full by nature")

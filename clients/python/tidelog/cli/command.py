@@ -135,6 +135,7 @@ def _open_missing_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
+            os.set_inheritable(number, True)  # or a child, such as Spark's Java, has it closed
             # What replaces this object below, or for a test, must not close the number again.
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
     if type(sys.stderr) is TextIOWrapper:  # and no stand-in of whoever calls us
