@@ -11,6 +11,10 @@ from tidelog import ClientClosed
 from tidelog.engine.loop_thread import LoopThread
 
 
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
 def test_a_call_that_comes_with_the_end_is_told() -> None:
     thread = LoopThread("test-loop")
     is_busy, goes_on = threading.Event(), threading.Event()
@@ -25,7 +29,7 @@ def test_a_call_that_comes_with_the_end_is_told() -> None:
 
     def call() -> None:
         try:
-            thread.call(asyncio.sleep(3_600))
+            thread.call(never())
         except ClientClosed as closed:
             ended.append(closed)
 
@@ -45,5 +49,5 @@ def test_a_call_behind_the_end_is_refused() -> None:
     thread = LoopThread("test-loop")
     thread.stop()
     with pytest.raises(ClientClosed, match="test-loop is closed"):
-        thread.call(asyncio.sleep(0))
+        thread.call(never())
     thread.stop()
