@@ -160,7 +160,7 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", TIDELOG, "streams", *arguments],
         cwd=folder,
-        env=os.environ | spark_environment(),
+        env=os.environ | spark_environment(folder / "temporary"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

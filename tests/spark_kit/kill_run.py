@@ -208,7 +208,7 @@ class KillRun:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **spark_environment()},
+                env={**os.environ, **spark_environment(self._folder / "temporary")},
                 start_new_session=True,
             )
         self.outcome.driver_starts += 1

@@ -48,15 +48,26 @@ class JavaMissing(Exception):
     """Spark can't run here; the message says why."""
 
 
-def spark_environment() -> dict[str, str]:
-    """What Spark's processes have to inherit: the interpreter, the modules of tests, and Java."""
+def spark_environment(temporary: Path | None = None) -> dict[str, str]:
+    """What Spark's processes have to inherit: the interpreter, the modules of tests, and Java.
+
+    What they leave behind when they are killed lies in `temporary` then.
+    """
     java = find_java()
     if java is None:
         raise JavaMissing(missing_java())
     tests = ROOT / "tests"
     worker_site = tests / "spark_kit" / "worker_site"
     paths = [str(worker_site), str(tests), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {
+    places = {}
+    if temporary is not None:
+        temporary.mkdir(exist_ok=True)
+        places = {
+            "SPARK_LOCAL_DIRS": str(temporary),
+            "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={temporary}",
+            "TMPDIR": str(temporary),
+        }
+    return places | {
         "JAVA_HOME": str(java.home),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": sys.executable,

@@ -84,13 +84,14 @@ class StandaloneCluster:
         """Starts one of the cluster's own processes; returns where its log is."""
         environment = {
             **os.environ,
-            **spark_environment(),
+            **spark_environment(self._folder / "temporary"),
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_SCALA_VERSION": _scala_version(),
         }
         java = Path(environment["JAVA_HOME"]) / "bin" / "java"
         retries = "-Dspark.deploy.maxExecutorRetries=-1"
-        command = [str(java), "-Xmx256m", *JVM_FLAGS.split(), retries]
+        place = environment["SPARK_SUBMIT_OPTS"]
+        command = [str(java), "-Xmx256m", *JVM_FLAGS.split(), retries, place]
         log = self._folder / f"{name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
