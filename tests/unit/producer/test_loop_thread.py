@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -51,3 +53,50 @@ def test_a_call_behind_the_end_is_refused() -> None:
     with pytest.raises(ClientClosed, match="test-loop is closed"):
         thread.call(never())
     thread.stop()
+
+
+def test_a_call_that_a_signal_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that closes a client may interrupt this very client, in the same thread."""
+    thread = LoopThread("test-loop")
+    schedule = thread.loop.call_soon_threadsafe
+
+    def interrupted(*given: Any, **named: Any) -> object:
+        monkeypatch.setattr(thread.loop, "call_soon_threadsafe", schedule)
+        thread.stop()
+        return schedule(*given, **named)
+
+    monkeypatch.setattr(thread.loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(ClientClosed, match="test-loop is closed"):
+        thread.call(never())
+
+
+def test_a_call_that_does_not_end_when_cancelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.engine.loop_thread.ENDING_S", 0)
+    thread = LoopThread("test-loop")
+    begun, told = threading.Event(), threading.Event()
+
+    async def stubborn() -> None:
+        begun.set()
+        while not told.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    def call() -> None:
+        with pytest.raises(ClientClosed, match="during the call"):
+            thread.call(stubborn())
+        told.set()
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    begun.wait()
+    close = thread.loop.close
+    monkeypatch.setattr(thread.loop, "close", lambda: None)
+    thread.stop()
+    caller.join(30)
+    assert told.is_set()
+    # Only now it ends: a task that is pending when its loop goes is complained of.
+    for task in asyncio.all_tasks(thread.loop):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            thread.loop.run_until_complete(task)
+    close()

@@ -308,7 +308,7 @@ def test_who_ends_batches_is_not_woken_for_them() -> None:
     bench = Bench()
     bench.add(b"x" * 50)
     bench.accumulator.take()
-    bench.accumulator.seal_all()
+    bench.accumulator.seal_all([])
     assert bench.woken == 1
     assert bench.taken() == [(0, [b"x" * 50])]
 
@@ -316,7 +316,7 @@ def test_who_ends_batches_is_not_woken_for_them() -> None:
 def test_the_buffer_counts_until_the_verdict() -> None:
     bench = Bench(batch_bytes=1000)
     bench.add(b"x" * 500)
-    bench.accumulator.seal_all()
+    bench.accumulator.seal_all([])
     (batch,), _ = bench.accumulator.take()
     assert bench.accumulator.used_bytes == batch.bytes_held() > 500
     size = batch.bytes_held()
@@ -329,7 +329,7 @@ def test_a_refused_first_record_leaves_nothing() -> None:
     bench = Bench()
     with pytest.raises(InvalidTimestamp):
         bench.accumulator.add(bench.route, 0, b"x", None, (), -5)
-    bench.accumulator.seal_all()
+    bench.accumulator.seal_all([])
     assert bench.taken() == []
     assert bench.accumulator.used_bytes == 0
 
@@ -337,7 +337,7 @@ def test_a_refused_first_record_leaves_nothing() -> None:
 def test_a_batch_is_stamped_anew_when_its_producer_changes() -> None:
     bench = Bench()
     bench.add(b"x")
-    bench.accumulator.seal_all()
+    bench.accumulator.seal_all([])
     (batch,), _ = bench.accumulator.take()
     first = batch.encode(Compression.NONE, None, (1, 0, 0))
     assert batch.encode(Compression.NONE, None, (1, 0, 0)) is first
@@ -353,7 +353,7 @@ def test_many_values_fill_batches_one_after_the_other() -> None:
     added = bench.accumulator.add_many(
         bench.route, STICKY, [b"x" * 50] * 5, 0, 1000, None, deliveries
     )
-    bench.accumulator.seal_all()
+    bench.accumulator.seal_all([])
     assert added == 5
     assert [(partition, len(found)) for partition, found in bench.taken()] == [
         (0, 2),

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, Final, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
@@ -30,8 +31,9 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._process_id = os.getpid()
-        #: Held for moments: what is called before the end comes to run, or is refused.
-        self._ending = threading.Lock()
+        #: Calls whose callers wait. No lock: a signal's handler may close what it interrupts.
+        self._calls: set[Future[Any]] = set()
+        self._is_ending = False
         self._has_ended = False
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -40,11 +42,12 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
-        late = asyncio.all_tasks(self.loop)
-        if late:  # calls that came with the end: who made them waits to be told
-            for task in late:
-                task.cancel()
-            self.loop.run_until_complete(asyncio.wait(late, timeout=ENDING_S))
+        self.loop.run_until_complete(_cancel_the_rest())
+        # Whoever has not found this yet has been found by us: nobody waits for a call for ever.
+        self._has_ended = True
+        for future in list(self._calls):
+            future.cancel()
+        self.loop.close()
 
     @property
     def is_alive(self) -> bool:
@@ -63,29 +66,35 @@ class LoopThread:
                 f"{self._name} was made by process {self._process_id}, this is {os.getpid()}",
                 hint=FORK_HINT,
             )
-        if self._has_ended or not self._thread.is_alive():
-            raise ClientClosed(f"{self._name} is closed")
+        if self._is_ending or not self._thread.is_alive():
+            raise self._closed()
 
     def call(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Runs `work` on the loop and waits for its result; TimeoutError after the limit."""
         try:
-            future = self._begin(work)
+            self.check()
         except BaseException:
             work.close()
             raise
         try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # closed since
+            work.close()
+            raise self._closed() from None
+        self._calls.add(future)
+        if self._has_ended:
+            future.cancel()
+        try:
             return future.result(timeout_s)
         except CancelledError:
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()  # nothing will begin it any more
             raise ClientClosed(f"{self._name} was closed during the call") from None
         except BaseException:
             future.cancel()
             raise
-
-    def _begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        self.check()
-        with self._ending:
-            self.check()
-            return asyncio.run_coroutine_threadsafe(work, self.loop)
+        finally:
+            self._calls.discard(future)
 
     def finish(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a client's last work, then ends; also from the loop itself, where it can't wait."""
@@ -111,12 +120,17 @@ class LoopThread:
             return
         self._end()
         self._thread.join()
-        self.loop.close()
+
+    def join(self, limit_s: float | None) -> None:
+        """Waits for an end that has begun, at most so long."""
+        self._thread.join(limit_s)
 
     def _end(self) -> None:
-        with self._ending:
-            self._has_ended = True
-            self.loop.call_soon_threadsafe(self.loop.stop)
+        self._is_ending = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _closed(self) -> ClientClosed:
+        return ClientClosed(f"{self._name} is closed")
 
 
 async def _leave_nothing(closing: Coroutine[Any, Any, None]) -> None:
@@ -130,6 +144,16 @@ async def _leave_nothing(closing: Coroutine[Any, Any, None]) -> None:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+
+
+async def _cancel_the_rest() -> None:
+    """Ends calls that came with the end; they have not had their first step yet."""
+    await asyncio.sleep(0)
+    late = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late, timeout=ENDING_S)
 
 
 async def _telling(work: Coroutine[Any, Any, None], ended: threading.Event) -> None:

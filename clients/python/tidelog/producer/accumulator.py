@@ -312,13 +312,13 @@ class Accumulator:
         finally:
             self._release()
 
-    def end(self, refusal: TidelogError) -> tuple[list[OpenBatch], list[PartitionSlot]]:
+    def end(self, refusal: TidelogError, lingering: Sequence[PartitionSlot]) -> list[OpenBatch]:
         """The last `take`, of all there is; whatever would come after it is refused."""
         self._acquire()
         self._ended = refusal
         self._release()
-        self.seal_all()
-        return self.take()
+        self.seal_all(lingering)
+        return self.take()[0]
 
     def seal_open(self, slots: Sequence[PartitionSlot]) -> None:
         """Their batches have waited long enough. Wakes nobody: who says so takes them now."""
@@ -334,10 +334,15 @@ class Accumulator:
         finally:
             self._release()
 
-    def seal_all(self) -> None:
-        """Somebody flushes: no batch waits for more."""
+    def seal_all(self, lingering: Sequence[PartitionSlot]) -> None:
+        """Somebody flushes: no batch waits for more.
+
+        `lingering` are those of which `take` has told; like the fresh ones they may be of a topic
+        that was deleted since, to which no route leads any more.
+        """
         for route in list(self.routes.values()):
             self.seal_open(route.slots)
+        self.seal_open([*lingering, *self.fresh])
 
     def give_back(self, size: int) -> None:
         """A batch has its verdict: its bytes are free."""

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -252,12 +253,12 @@ class AsyncProducer(LoopSends[K, V]):
             return None
         lifetimes.closed(self)
         begun_s = self._now()
-        try:
+        # Whoever closes may be cancelled at each of these: the others are done all the same.
+        async with AsyncExitStack() as ends:
+            ends.callback(self._release_waiters)
+            ends.push_async_callback(lambda: pipeline.close(self._left(limit_s, begun_s)))
+            ends.push_async_callback(self._staging.give_up)
             await self._staging.settled(limit_s)
-        finally:
-            await self._staging.give_up()
-            await pipeline.close(self._left(limit_s, begun_s))
-            self._release_waiters()
         return pipeline.failures.summary()
 
     def __repr__(self) -> str:

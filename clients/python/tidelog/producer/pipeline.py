@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from tidelog.engine.large_messages import expect_large_messages
@@ -345,7 +346,7 @@ class Pipeline:
 
     async def flush(self, limit_s: float | None) -> None:
         """Returns when all that was handed over before has its verdict."""
-        self.accumulator.seal_all()
+        self.accumulator.seal_all(list(self._lingering))
         self._take(self._loop.time())
         self.hurry()
         deliveries = [batch.content.delivery for batch in self.core.unsettled()]
@@ -372,18 +373,25 @@ class Pipeline:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        await self._questions.close()
+        # Whoever closes may be cancelled at each of these: the verdicts come all the same.
+        async with AsyncExitStack() as ends:
+            ends.push_async_callback(self.cluster.close)
+            ends.callback(self._give_up_the_rest)
+            ends.push_async_callback(self._close_lanes)
+            await self._questions.close()
+
+    async def _close_lanes(self) -> None:
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
+
+    def _give_up_the_rest(self) -> None:
         self._lanes.clear()
         refusal = ClientClosed(
             "The producer was closed before the record was sent",
             hint="Give close() more time, or flush() before",
         )
-        sealed, _ = self.accumulator.end(refusal)
-        self._queue(sealed)
+        self._queue(self.accumulator.end(refusal, list(self._lingering)))
         self.core.abandon(refusal)
         self._settle()
-        await self.cluster.close()
 
 
 async def _all_settled(deliveries: list[BatchDelivery]) -> None:

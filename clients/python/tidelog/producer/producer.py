@@ -81,8 +81,10 @@ class Producer(ThreadSends[K, V]):
         self._channel_factory = channel_factory
         self._process_id = os.getpid()
         self._room = threading.Condition()
-        self._closing = threading.Lock()
+        #: Taken again by a signal's handler that closes what is closing.
+        self._closing = threading.RLock()
         self._is_closed = False
+        self._closes_itself = False
         key_writer, value_writer = writer_of(key, "key"), writer_of(value, "value")
         self._thread = LoopThread("tidelog-producer")
         accumulator = accumulator_of(
@@ -200,16 +202,30 @@ class Producer(ThreadSends[K, V]):
     def _close(self, limit_s: float | None) -> TidelogError | None:
         with self._closing:
             if self._is_closed:
-                return None
+                return self._closed_in_callback(limit_s)
             self._is_closed = True
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = closed_error()
             if os.getpid() != self._process_id:
                 return None
             self._on_room()
+            self._closes_itself = self._thread.is_current
+            self._thread.finish(lambda: self._close_pipeline(limit_s))
+            return None if self._closes_itself else self._pipeline.failures.summary()
+
+    async def _close_pipeline(self, limit_s: float | None) -> None:
+        try:
+            await self._pipeline.close(limit_s)
+        finally:
             lifetimes.closed(self)
-            self._thread.finish(lambda: self._pipeline.close(limit_s))
-            return self._pipeline.failures.summary()
+
+    def _closed_in_callback(self, limit_s: float | None) -> TidelogError | None:
+        """A delivery callback has closed it and could not wait for that: the next one does."""
+        if not self._closes_itself or self._thread.is_current or os.getpid() != self._process_id:
+            return None
+        self._thread.join(limit_s)
+        self._closes_itself = False
+        return self._pipeline.failures.summary()
 
     def __repr__(self) -> str:
         return described(self, self._bootstrap, self._accumulator.refusal)

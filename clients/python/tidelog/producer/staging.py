@@ -90,7 +90,13 @@ class Staging:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            # A task that had not begun yet has refused nothing, nor gone.
+            self._tasks.clear()
+            for topic in list(self._records):
+                self._refuse(topic, _closed())
 
     async def _find(self, topic: str) -> None:
         try:
@@ -99,10 +105,10 @@ class Staging:
         except TidelogError as failure:
             self._refuse(topic, failure)
         except asyncio.CancelledError:
-            self._refuse(topic, ClientClosed("The producer was closed before the topic was known"))
+            self._refuse(topic, _closed())
             raise
         finally:
-            del self._tasks[topic]
+            self._tasks.pop(topic, None)
 
     def replay(self, topic: str) -> None:
         """The topic is known: its records go where they belong."""
@@ -148,3 +154,7 @@ class Staging:
     def _settle(self, delivery: BatchDelivery, failure: TidelogError) -> None:
         self._pipeline.failures.add(delivery)
         delivery.settle(-1, -1, failure)
+
+
+def _closed() -> ClientClosed:
+    return ClientClosed("The producer was closed before the topic was known")

@@ -76,12 +76,15 @@ class ProduceStream:
                 self._changed.clear()
                 await self._changed.wait()
             if reader.done():
+                self._abandon_unanswered()
                 await self._finish_sending()
                 reader.result()
         finally:
             stop_listening()
             reader.cancel()
             self._abandon_unanswered()
+            if self._sender is not None:
+                self._sender.cancel()
 
     def _end(self) -> None:
         self._is_ending = True
@@ -114,11 +117,10 @@ class ProduceStream:
             await self._sent.wait()
 
     def _abandon_unanswered(self) -> None:
-        for answer in list(self._unanswered):
+        abandoned, self._unanswered = self._unanswered, {}
+        for answer in abandoned:
             answer.abandon()
             self._broker.in_flight.remove(answer.held_bytes)
-        if self._sender is not None:
-            self._sender.cancel()
 
     async def _serve(self, incoming: Incoming[produce_pb2.ProduceRequest]) -> None:
         request, batches, *_ = incoming
