@@ -10,9 +10,8 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
-from inspect import CORO_CREATED, getcoroutinestate
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
 
 from tidelog.errors import ClientClosed, ForkedClient
 from tidelog.forking import FORK_HINT
@@ -25,14 +24,68 @@ ENDING_S: Final = 1.0
 INTERRUPTED_S: Final = 5.0
 
 
+class _Call(Generic[Result]):
+    """A call under way, and who waits for it.
+
+    The lock is the plainest there is: of any other the loop's thread would want a part that the
+    waiting thread may hold just when a signal interrupts it, whose handler then closes the client.
+    """
+
+    __slots__ = ("_ended", "_task", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
+        self._work = work
+        self._task: asyncio.Task[Result] | None = None
+        self._ended = threading.Lock()
+        self._ended.acquire()
+
+    def begin(self) -> None:
+        """On the loop: does the work in a task."""
+        self._task = asyncio.get_running_loop().create_task(self._work, name="tidelog-call")
+        self._task.add_done_callback(self._on_end)
+
+    def _on_end(self, task: asyncio.Task[Result]) -> None:
+        if not task.cancelled():
+            task.exception()  # else asyncio complains where nobody waits any more
+        self.release()
+
+    def release(self) -> None:
+        """Lets go who waits."""
+        with suppress(RuntimeError):  # it is let go already
+            self._ended.release()
+
+    def cancel(self) -> None:
+        """On the loop: nobody waits any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def wait(self, limit_s: float | None) -> bool:
+        """False when the limit has passed."""
+        return self._ended.acquire(timeout=-1 if limit_s is None else max(limit_s, 0))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is a result, or an error of the work's own."""
+        return self._task is not None and self._task.done() and not self._task.cancelled()
+
+    def result(self) -> Result:
+        """What the work returned, or raised."""
+        assert self._task is not None
+        return self._task.result()
+
+    def give_up(self) -> None:
+        """Nothing will begin it any more."""
+        if self._task is None:
+            self._work.close()
+
+
 class LoopThread:
     """A running loop in a thread of its own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._process_id = os.getpid()
-        #: Calls whose callers wait. No lock: a signal's handler may close what it interrupts.
-        self._calls: set[Future[Any]] = set()
+        self._calls: set[_Call[Any]] = set()
         self._is_ending = False
         self._has_ended = False
         self.loop = asyncio.new_event_loop()
@@ -45,8 +98,8 @@ class LoopThread:
         self.loop.run_until_complete(_cancel_the_rest())
         # Whoever has not found this yet has been found by us: nobody waits for a call for ever.
         self._has_ended = True
-        for future in list(self._calls):
-            future.cancel()
+        for call in list(self._calls):
+            call.release()
         self.loop.close()
 
     @property
@@ -76,25 +129,31 @@ class LoopThread:
         except BaseException:
             work.close()
             raise
+        call = _Call(work)
+        self._calls.add(call)
         try:
-            future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        except RuntimeError:  # closed since
-            work.close()
-            raise self._closed() from None
-        self._calls.add(future)
-        if self._has_ended:
-            future.cancel()
-        try:
-            return future.result(timeout_s)
-        except CancelledError:
-            if getcoroutinestate(work) == CORO_CREATED:
-                work.close()  # nothing will begin it any more
-            raise ClientClosed(f"{self._name} was closed during the call") from None
+            return self._outcome(call, timeout_s)
         except BaseException:
-            future.cancel()
+            with suppress(RuntimeError):  # the loop is closed, and all that ran on it has ended
+                self.loop.call_soon_threadsafe(call.cancel)
             raise
         finally:
-            self._calls.discard(future)
+            self._calls.discard(call)
+
+    def _outcome(self, call: _Call[Result], timeout_s: float | None) -> Result:
+        try:
+            self.loop.call_soon_threadsafe(call.begin)
+        except RuntimeError:  # closed since
+            call.give_up()
+            raise self._closed() from None
+        if self._has_ended:
+            call.release()
+        if not call.wait(timeout_s):
+            raise TimeoutError
+        if not call.has_ended:
+            call.give_up()
+            raise ClientClosed(f"{self._name} was closed during the call")
+        return call.result()
 
     def finish(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a client's last work, then ends; also from the loop itself, where it can't wait."""
