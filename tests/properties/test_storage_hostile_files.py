@@ -6,9 +6,11 @@ TIDELOG_TEST_HOSTILE=100000 chooses more rounds than the usual ones, here 2 x 50
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 from storage_kit.batches import batch, header_of
@@ -102,6 +104,15 @@ def use(log: Log) -> None:
             attempt()
 
 
+@pytest.fixture
+def unlogged() -> Iterator[None]:
+    """What is said of each round would be kept by pytest, and count as memory of the log's."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("unlogged")
 @pytest.mark.parametrize("cleanly", [True, False])
 def test_any_file_may_hold_anything(cleanly: bool, random_source: random.Random) -> None:
     files = written(cleanly)
