@@ -224,7 +224,7 @@ class Producer(ThreadSends[K, V]):
         if not self._closes_itself or self._thread.is_current or os.getpid() != self._process_id:
             return None
         self._thread.join(limit_s)
-        self._closes_itself = False
+        self._closes_itself = self._thread.is_alive  # the limit came first: another may wait on
         return self._pipeline.failures.summary()
 
     def __repr__(self) -> str:
