@@ -74,6 +74,15 @@ def test_a_consumer_that_is_told_to_stop(
     assert err == b"Processed a total of 1 messages\n"
 
 
+def test_a_consumer_that_is_told_to_stop_by_timeout(consumer: subprocess.Popen[bytes]) -> None:
+    """`timeout` tells its child and then its group, the child among it: two signals at once."""
+    consumer.send_signal(signal.SIGTERM)
+    consumer.send_signal(signal.SIGTERM)
+    out, err = consumer.communicate(timeout=HANG_S)
+    assert (abs(consumer.returncode) % 128, out) == (signal.SIGTERM, b"")
+    assert err == b"Processed a total of 1 messages\n"
+
+
 def test_a_consumer_waits_for_more(
     consumer: subprocess.Popen[bytes], tidelog_cluster: InProcessCluster
 ) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tidelog import AsyncProducer, ClientClosed, Producer, Refused
+from tidelog.errors import InvalidRequest
 from tidelog_node.testing import InProcessCluster
 
 FOREVER_MS = 600_000
@@ -92,3 +94,113 @@ def test_a_close_in_a_callback_is_waited_for_by_the_next(
             goes_on.set()
         other.result()
     assert not producer._thread.is_alive
+
+
+def test_a_callback_may_close_what_is_just_being_closed(tidelog_cluster: InProcessCluster) -> None:
+    with Producer[bytes, bytes](tidelog_cluster.address, linger_ms=FOREVER_MS) as producer:
+        delivery = producer.send("orders", b"first", on_delivery=lambda _: producer.close())
+    assert delivery.result().offset == 0
+    assert not producer._thread.is_alive
+
+
+def test_who_closes_with_a_limit_waits_no_longer_for_another_who_closes(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    producer = Producer[bytes, bytes](tidelog_cluster.address)
+    producer.send("orders", b"first").result()
+    tidelog_cluster.cut_network(silently=True)
+    delivery = producer.send("orders", b"under way")
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(producer.close)
+        while not producer._is_closed:
+            threading.Event().wait(0)
+        producer.close(0)
+        assert not first.done()
+        tidelog_cluster.heal_network()
+        first.result()
+    assert delivery.result().offset == 1
+
+
+def interrupted(producer: Producer[bytes, bytes], handler: Callable[[], object]) -> None:
+    """Lets a handler come while the next batch is begun, as a signal might have it."""
+    accumulator = producer._accumulator
+
+    def clock() -> float:
+        accumulator._clock = time.monotonic
+        handler()
+        return time.monotonic()
+
+    accumulator._clock = clock
+
+
+def test_a_close_in_the_midst_of_a_send_is_waited_for_by_the_next(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    producer = Producer[bytes, bytes](tidelog_cluster.address)
+    producer.send("orders", b"first").result()
+    interrupted(producer, producer.close)
+    delivery = producer.send("orders", b"second")
+    with pytest.raises(ClientClosed):
+        producer.send("orders", b"third")
+    producer.close()
+    assert not producer._thread.is_alive
+    assert delivery.done()
+    assert [record.value for record in tidelog_cluster.records("orders")] == [b"first", b"second"]
+
+
+def test_in_the_midst_of_a_send_nothing_is_waited_for(tidelog_cluster: InProcessCluster) -> None:
+    with Producer[bytes, bytes](tidelog_cluster.address, linger_ms=FOREVER_MS) as producer:
+        pending = producer.send("orders", b"first", partition=0)
+        producer._accumulator.seal_all([])
+        refused: list[str] = []
+
+        def handler() -> None:
+            for call in (producer.flush, pending.result, lambda: producer.send("orders", b"no")):
+                with pytest.raises(InvalidRequest) as refusal:
+                    call()
+                refused.append(str(refusal.value))
+
+        interrupted(producer, handler)
+        producer.send("orders", b"second").result()
+        assert [words.count("in the midst of") for words in refused] == [1, 1, 1]
+    assert [record.value for record in tidelog_cluster.records("orders")] == [b"first", b"second"]
+
+
+def test_a_closing_that_is_cancelled_early_waits_no_longer(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    """What was under way would have kept it until the delivery timeout, which is for ever here."""
+
+    async def main() -> None:
+        producer = AsyncProducer(tidelog_cluster.address, delivery_timeout_ms=FOREVER_MS)
+        await producer.send("orders", b"first")
+        tidelog_cluster.cut_network(silently=True)
+        under_way = producer.send_nowait("orders", b"under way")
+        staged = producer.send_nowait("never asked for", b"staged")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert under_way.done()
+        assert staged.done()
+
+    asyncio.run(main())
+
+
+def test_a_second_close_waits_for_the_first_one(tidelog_cluster: InProcessCluster) -> None:
+    async def main() -> None:
+        producer = AsyncProducer(tidelog_cluster.address, linger_ms=FOREVER_MS)
+        await producer.send("orders", b"first")
+        delivery = producer.send_nowait("orders", b"second")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        with pytest.raises(InvalidRequest, match="holds up the event loop"):
+            delivery.result()
+        await producer.close(0)
+        assert not closing.done()
+        await producer.close()
+        assert delivery.done()
+        await closing
+
+    asyncio.run(main())

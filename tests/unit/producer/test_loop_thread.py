@@ -100,3 +100,32 @@ def test_a_call_that_does_not_end_when_cancelled_is_told(monkeypatch: pytest.Mon
         with suppress(asyncio.CancelledError):
             thread.loop.run_until_complete(task)
     close()
+
+
+@pytest.mark.parametrize("cut_off_before", ["call", "begin"])
+def test_the_last_work_is_begun_whatever_interrupts_the_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch, cut_off_before: str
+) -> None:
+    """Ctrl-C may come before the loop has so much as heard of the work."""
+    thread = LoopThread("test-loop")
+    schedule = thread.loop.call_soon_threadsafe
+    ended: list[str] = []
+
+    async def closing() -> None:
+        try:
+            ended.append("begun")
+            await never()
+        finally:
+            ended.append("ended")
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        monkeypatch.setattr(thread.loop, "call_soon_threadsafe", schedule)
+        if cut_off_before == "begin":
+            schedule(*given, **named)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(thread.loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        thread.finish(closing)
+    assert ended == ["begun", "ended"]
+    assert not thread.is_alive

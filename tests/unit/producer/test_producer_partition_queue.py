@@ -271,6 +271,18 @@ def test_closing_tells_what_may_be_written_from_what_was_not() -> None:
     assert bench.told()[1:] == [(1, "OutcomeUnknown"), (2, "Refused"), (3, "Refused")]
 
 
+def test_an_answer_behind_the_closing_finds_its_batch() -> None:
+    """Who closes may have been cut off, and its streams live on for a moment."""
+    bench = warm(3)
+    bench.send()
+    bench.queue.abandon(Refused("closed"))
+    told = bench.told()
+    bench.acknowledge(1)
+    bench.lose(2)
+    assert bench.told() == told
+    assert not bench.queue.batches
+
+
 @pytest.mark.parametrize("error", [CUT, RequestTimedOut("written, not committed")])
 def test_without_idempotence_nothing_uncertain_is_repeated(error: TidelogError) -> None:
     bench = Bench(2, is_idempotent=False, window=1)

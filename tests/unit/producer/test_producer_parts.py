@@ -259,7 +259,7 @@ class Bench:
             clock=lambda: 1.0,
             wake=wake,
             hurry=lambda blocks: None,
-            lock=None,
+            is_shared=False,
         )
         self.route = TopicRoute("t", b"id", partitions, 0)
         self.accumulator.routes["t"] = self.route

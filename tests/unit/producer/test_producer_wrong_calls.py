@@ -31,7 +31,12 @@ def nothing(*_: object) -> None:
 def parts() -> tuple[Accumulator, Partitioner, None, None]:
     """What a producer's compiled base is made of."""
     accumulator = Accumulator(
-        batch_bytes=1000, limit_bytes=1000, clock=float, wake=nothing, hurry=nothing, lock=None
+        batch_bytes=1000,
+        limit_bytes=1000,
+        clock=float,
+        wake=nothing,
+        hurry=nothing,
+        is_shared=False,
     )
     return accumulator, Partitioner("default"), None, None
 

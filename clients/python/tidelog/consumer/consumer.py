@@ -11,10 +11,10 @@ thread. Invariant: records never cross a thread one by one: what crosses is what
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final, TypeVar, Unpack, overload
@@ -33,6 +33,7 @@ from tidelog.consumer.decoding import DEFAULT_COLUMNS, UnreadableBatch
 from tidelog.consumer.engine import Assignable, TopicName
 from tidelog.consumer.record_types import ConsumerRecord, Key, Value
 from tidelog.consumer.settings import ConsumerKeywords
+from tidelog.engine.bell import Bell
 from tidelog.engine.closing import Closing
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
@@ -110,7 +111,7 @@ class Consumer(ConsumerBase[Key, Value], Closing):
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
         super().__init__(bootstrap, key=key, value=value, group=group, settings=settings)
-        self._arrived = threading.Event()
+        self._arrived = Bell()
         self._handed_out: dict[str, int] = {}
         self._portion_bytes = self._settings.prefetch_bytes // PORTIONS
         self._thread = LoopThread(self._settings.client_id)
@@ -123,7 +124,7 @@ class Consumer(ConsumerBase[Key, Value], Closing):
         self._end = weakref.finalize(self, self._thread.finish, self._engine.close)
 
     async def _open_on_loop(self, channel_factory: ChannelFactory | None) -> None:
-        self._open(channel_factory, self._arrived.set, self._give_back)
+        self._open(channel_factory, self._arrived.ring, self._give_back)
 
     def _give_back(self, address: str, size_bytes: int) -> None:
         """Notes what was handed out; tells the loop thread when it is worth the call."""
@@ -132,7 +133,8 @@ class Consumer(ConsumerBase[Key, Value], Closing):
             self._handed_out[address] = waiting
             return
         self._handed_out[address] = 0
-        self._thread.loop.call_soon_threadsafe(self._engine.fetcher.give_back, address, waiting)
+        with suppress(RuntimeError):  # the loop was closed meanwhile: the next call is told
+            self._thread.loop.call_soon_threadsafe(self._engine.fetcher.give_back, address, waiting)
 
     def close(self) -> None:
         """Ends streams, connections and the thread; a reader that waits raises `ClientClosed`."""
@@ -140,7 +142,7 @@ class Consumer(ConsumerBase[Key, Value], Closing):
             self._closed = True
             self._reading.forget()
             self._end()
-            self._arrived.set()
+            self._arrived.ring()
 
     def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs work of the engine, once what was read is settled."""
@@ -278,14 +280,12 @@ class Consumer(ConsumerBase[Key, Value], Closing):
 
     def _wait(self, deadline: float | None) -> bool:
         """Waits for something to hand out; False at the end, or at the deadline."""
-        self._arrived.clear()
+        self._arrived.silence()
         if self._engine.deliveries:
             return True
         if not self._may_wait():
             return False
-        if deadline is None:
-            return self._arrived.wait()
-        return self._arrived.wait(max(0.0, deadline - time.monotonic()))
+        return self._arrived.wait(None if deadline is None else deadline - time.monotonic())
 
     # ------------------------------------------------------------------ questions
 

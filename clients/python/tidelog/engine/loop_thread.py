@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
+from tidelog.engine.bell import Bell
 from tidelog.errors import ClientClosed, ForkedClient
 from tidelog.forking import FORK_HINT
 
@@ -25,19 +26,14 @@ INTERRUPTED_S: Final = 5.0
 
 
 class _Call(Generic[Result]):
-    """A call under way, and who waits for it.
-
-    The lock is the plainest there is: of any other the loop's thread would want a part that the
-    waiting thread may hold just when a signal interrupts it, whose handler then closes the client.
-    """
+    """A call under way, and who waits for it."""
 
     __slots__ = ("_ended", "_task", "_work")
 
     def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
         self._work = work
         self._task: asyncio.Task[Result] | None = None
-        self._ended = threading.Lock()
-        self._ended.acquire()
+        self._ended = Bell()
 
     def begin(self) -> None:
         """On the loop: does the work in a task."""
@@ -45,23 +41,23 @@ class _Call(Generic[Result]):
         self._task.add_done_callback(self._on_end)
 
     def _on_end(self, task: asyncio.Task[Result]) -> None:
-        if not task.cancelled():
-            task.exception()  # else asyncio complains where nobody waits any more
+        _forget(task)
         self.release()
 
     def release(self) -> None:
         """Lets go who waits."""
-        with suppress(RuntimeError):  # it is let go already
-            self._ended.release()
+        self._ended.ring()
 
     def cancel(self) -> None:
         """On the loop: nobody waits any more."""
         if self._task is not None:
             self._task.cancel()
+        else:
+            self._work.close()
 
     def wait(self, limit_s: float | None) -> bool:
         """False when the limit has passed."""
-        return self._ended.acquire(timeout=-1 if limit_s is None else max(limit_s, 0))
+        return self._ended.wait(limit_s)
 
     @property
     def has_ended(self) -> bool:
@@ -155,23 +151,33 @@ class LoopThread:
             raise ClientClosed(f"{self._name} was closed during the call")
         return call.result()
 
-    def finish(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs a client's last work, then ends; also from the loop itself, where it can't wait."""
+    def finish(
+        self, closing: Callable[[], Coroutine[Any, Any, None]], *, waits: bool = True
+    ) -> None:
+        """Runs a client's last work, then ends; waits for that unless the caller must not."""
         if not self.is_alive:
             return
-        if threading.current_thread() is self._thread:
-            last = self.loop.create_task(_leave_nothing(closing()), name=f"{self._name}-closing")
-            last.add_done_callback(lambda _: self._end())
+        if not waits or self.is_current:
+            self.loop.call_soon_threadsafe(self._finish_unwaited, closing)
             return
-        ended = threading.Event()
+        if self._is_ending:
+            self.stop()
+            return
+        last = _LastWork(closing)
         try:
-            self.call(_telling(_leave_nothing(closing()), ended))
+            self.call(last.do())
         except BaseException:
             # A second Ctrl-C, say: the work was cancelled and comes to its end in a hurry.
-            ended.wait(INTERRUPTED_S)
+            with suppress(RuntimeError):  # the loop is closed, and so is the client
+                self.loop.call_soon_threadsafe(last.hurry)
+                last.ended.wait(INTERRUPTED_S)
             raise
         finally:
             self.stop()
+
+    def _finish_unwaited(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = self.loop.create_task(_LastWork(closing).do(), name=f"{self._name}-closing")
+        task.add_done_callback(lambda _: self._end())
 
     def stop(self) -> None:
         """Ends the loop and its thread."""
@@ -186,23 +192,53 @@ class LoopThread:
 
     def _end(self) -> None:
         self._is_ending = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _closed(self) -> ClientClosed:
         return ClientClosed(f"{self._name} is closed")
 
 
-async def _leave_nothing(closing: Coroutine[Any, Any, None]) -> None:
-    """Closes a client, then gives the tasks that gRPC keeps for ended calls time to end."""
-    try:
-        await closing
-    finally:
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        if rest:
-            await asyncio.wait(rest, timeout=ENDING_S)
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+class _LastWork:
+    """What a client does last. It may be cut off; it is begun, whatever comes between."""
+
+    def __init__(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._closing = closing
+        self._has_begun = False
+        self.ended = Bell()
+
+    async def do(self) -> None:
+        """Closes the client, then gives the tasks that gRPC keeps for ended calls time to end."""
+        self._has_begun = True
+        try:
+            await self._closing()
+        finally:
+            try:
+                await _leave_nothing()
+            finally:
+                self.ended.ring()
+
+    def hurry(self) -> None:
+        """On the loop, when it was cancelled: if before its first step, it does that now."""
+        if not self._has_begun:
+            task = asyncio.get_running_loop().create_task(self.do())
+            task.add_done_callback(_forget)
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Takes note of how it ended: else asyncio complains where nobody waits any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _leave_nothing() -> None:
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    if rest:
+        await asyncio.wait(rest, timeout=ENDING_S)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
 
 
 async def _cancel_the_rest() -> None:
@@ -213,11 +249,3 @@ async def _cancel_the_rest() -> None:
         task.cancel()
     if late:
         await asyncio.wait(late, timeout=ENDING_S)
-
-
-async def _telling(work: Coroutine[Any, Any, None], ended: threading.Event) -> None:
-    """Does the work; also who has stopped waiting for it learns of its end."""
-    try:
-        await work
-    finally:
-        ended.set()

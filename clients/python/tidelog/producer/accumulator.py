@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from threading import Lock
+from threading import Condition, RLock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import InvalidPartitions, TidelogError
+from tidelog.errors import InvalidPartitions, InvalidRequest, TidelogError
 from tidelog.producer.delivery import BatchDelivery, Deliveries, Delivery
 from tidelog.producer.partitioner import IN_TURN, STICKY
 from tidelog.records.batch import NO_PRODUCER, LooseBatch
@@ -111,7 +111,7 @@ class TopicRoute:
 
 
 class Accumulator:
-    """See the module. `lock` is None where one event loop does everything."""
+    """See the module. Not `is_shared` is one where one event loop does everything."""
 
     __slots__ = (
         "_acquire",
@@ -119,8 +119,11 @@ class Accumulator:
         "_clock",
         "_ended",
         "_hurry",
+        "_is_barred",
+        "_lock_owner",
         "_release",
         "_wake",
+        "_wakes",
         "_woken",
         "fresh",
         "is_shared",
@@ -139,17 +142,22 @@ class Accumulator:
         clock: Callable[[], float],
         wake: Callable[[], None],
         hurry: Callable[[bool], None],
-        lock: Lock | None,
+        is_shared: bool,
     ) -> None:
         self._batch_bytes: i64 = batch_bytes
         self._clock: Callable[[], float] = clock
         self._wake: Callable[[], None] = wake
         self._hurry: Callable[[bool], None] = hurry
+        #: Whether the engine is to be told of what was added, and whether it was since `take`.
+        self._wakes: bool = False
         self._woken: bool = False
-        self.is_shared: bool = lock is not None
-        held = Lock() if lock is None else lock
-        self._acquire: Callable[[], bool] = held.acquire
-        self._release: Callable[[], None] = held.release
+        self.is_shared: bool = is_shared
+        lock = RLock()
+        self._acquire: Callable[[], bool] = lock.acquire
+        self._release: Callable[[], None] = lock.release
+        self._lock_owner: Condition = Condition(lock)
+        #: Nothing may be added: something is just being added, or nothing ever will be.
+        self._is_barred: bool = False
         self.routes: dict[str, TopicRoute] = {}
         #: Sealed batches in order, and partitions that began a batch, since the last `take`.
         self.sealed: list[OpenBatch] = []
@@ -178,10 +186,8 @@ class Accumulator:
         timestamp_ms: i64,
     ) -> Delivery:
         """Appends a record to its partition's batch; STICKY or IN_TURN let us choose which."""
-        if self.is_shared:
-            self._acquire()
+        self._begin_adding()
         try:
-            self._refuse_after_end()
             slot = _slot(route, partition)
             while True:
                 batch = slot.open
@@ -192,15 +198,14 @@ class Accumulator:
                 if builder.append(value, key, headers, timestamp_ms):
                     break
                 self._seal(slot, batch)
-                self._wake_once()
+                self._wake_later()
                 _move_on(route, slot)
                 if partition == STICKY:
                     slot = _slot(route, partition)
             self.used_bytes += builder.size - before
             return Delivery(batch.delivery, builder.count - 1, timestamp_ms)
         finally:
-            if self.is_shared:
-                self._release()
+            self._end_adding()
 
     def add_alone(  # noqa: PLR0917 - as `add`
         self,
@@ -213,9 +218,8 @@ class Accumulator:
         timeout_s: float,
     ) -> Delivery:
         """Appends a record that has a deadline of its own: it becomes a batch of its own."""
-        self._acquire()
+        self._begin_adding()
         try:
-            self._refuse_after_end()
             slot = _slot(route, partition)
             before = slot.open
             if before is not None:
@@ -226,10 +230,10 @@ class Accumulator:
             batch.builder.append(value, key, headers, timestamp_ms)
             self.used_bytes += batch.builder.size - size
             self._seal(slot, batch)
-            self._wake_once()
+            self._wake_later()
             return Delivery(batch.delivery, 0, timestamp_ms)
         finally:
-            self._release()
+            self._end_adding()
 
     def add_many(  # noqa: PLR0917 - as `add`
         self,
@@ -246,9 +250,8 @@ class Accumulator:
         Ends at the latest when the buffer is full, and at a batch's end for records without a
         partition, whose turn moves on there.
         """
-        self._acquire()
+        self._begin_adding()
         try:
-            self._refuse_after_end()
             added: i64 = 0
             count: i64 = len(values)
             while start + added < count:
@@ -270,19 +273,18 @@ class Accumulator:
                     added += taken
                 if start + added < count:
                     self._seal(slot, batch)
-                    self._wake_once()
+                    self._wake_later()
                     _move_on(route, slot)
             return added
         finally:
-            self._release()
+            self._end_adding()
 
     def add_batch(
         self, route: TopicRoute, partition: i64, loose: LooseBatch, deliveries: Deliveries
     ) -> None:
         """Queues a batch whose records are encoded already, behind what its partition holds."""
-        self._acquire()
+        self._begin_adding()
         try:
-            self._refuse_after_end()
             slot = _slot(route, partition)
             before = slot.open
             if before is not None:
@@ -293,11 +295,63 @@ class Accumulator:
             batch.delivery.count = loose.record_count
             self.used_bytes += batch.size
             self._seal(slot, batch)
-            self._wake_once()
+            self._wake_later()
             _move_on(route, slot)
             deliveries.add(batch.delivery, 0, loose.record_count)
         finally:
+            self._end_adding()
+
+    def is_adding_here(self) -> bool:
+        """Whether the thread that asks is in the midst of an `add` itself.
+
+        So it is where a signal's handler, or a finalizer, has interrupted it. Nobody must wait
+        for the engine then, which waits for the lock.
+        """
+        try:
+            self._lock_owner.notify()
+        except RuntimeError:  # it is not ours
+            return False
+        return True
+
+    def _begin_adding(self) -> None:
+        if self.is_shared:
+            self._acquire()
+        if self._is_barred:
+            self._refuse()
+        self._is_barred = True
+
+    def _end_adding(self) -> None:
+        """Lets others add and take, then wakes the engine if that is due.
+
+        Not before: it would wait for the lock at once.
+        """
+        self._is_barred = False
+        if self.is_shared:
             self._release()
+        if self._wakes:
+            self._wake_engine()
+
+    def _refuse(self) -> None:
+        if self.is_shared:
+            self._release()
+        if self._ended is not None:
+            raise copy(self._ended)
+        raise InvalidRequest(
+            "A record was sent in the midst of sending another one, by the same thread",
+            hint="A signal's handler, or a finalizer, may note what there is to send, not more",
+        )
+
+    def _wake_engine(self) -> None:
+        self._wakes = False
+        try:
+            self._wake()
+        except BaseException:
+            # Interrupted, perhaps before it was done; should that happen again, the next record
+            # will wake it.
+            self._wakes = True
+            self._wake()
+            self._wakes = False
+            raise
 
     # ------------------------------------------------------------------ taking
 
@@ -316,6 +370,7 @@ class Accumulator:
         """The last `take`, of all there is; whatever would come after it is refused."""
         self._acquire()
         self._ended = refusal
+        self._is_barred = True
         self._release()
         self.seal_all(lingering)
         return self.take()[0]
@@ -352,16 +407,12 @@ class Accumulator:
 
     # ------------------------------------------------------------------ the lock is held
 
-    def _refuse_after_end(self) -> None:
-        if self._ended is not None:
-            raise copy(self._ended)
-
     def _begin(self, slot: PartitionSlot) -> OpenBatch:
         batch = OpenBatch(slot, self._batch_bytes, self._clock(), self._hurry)
         slot.open = batch
         self.used_bytes += batch.builder.size
         self.fresh.append(slot)
-        self._wake_once()
+        self._wake_later()
         return batch
 
     def _seal(self, slot: PartitionSlot, batch: OpenBatch) -> None:
@@ -374,10 +425,9 @@ class Accumulator:
             return
         self.sealed.append(batch)
 
-    def _wake_once(self) -> None:
+    def _wake_later(self) -> None:
         if not self._woken:
-            self._woken = True
-            self._wake()
+            self._woken = self._wakes = True
 
 
 def _slot(route: TopicRoute, partition: i64) -> PartitionSlot:

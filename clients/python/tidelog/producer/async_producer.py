@@ -81,10 +81,11 @@ class AsyncProducer(LoopSends[K, V]):
         self._process_id = os.getpid()
         self._pipeline: Pipeline | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None
         self._one_loop = OneLoop("producer")
         self._room_waiters: list[asyncio.Future[None]] = []
         accumulator = accumulator_of(
-            self._settings, clock=self._now, wake=self._wake, hurry=self._hurry, lock=None
+            self._settings, clock=self._now, wake=self._wake, hurry=self._hurry, is_shared=False
         )
         super().__init__(accumulator, partitioner, writer_of(key, "key"), writer_of(value, "value"))
         self._staging = Staging(self._accumulator, self._partitioner, self._hurry)
@@ -250,16 +251,29 @@ class AsyncProducer(LoopSends[K, V]):
             self._accumulator.refusal = closed_error()
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None or not first:
+            await self._ended_by_another(limit_s)
             return None
         lifetimes.closed(self)
+        self._ended = asyncio.get_running_loop().create_future()
         begun_s = self._now()
         # Whoever closes may be cancelled at each of these: the others are done all the same.
         async with AsyncExitStack() as ends:
+            ends.callback(self._ended.set_result, None)
             ends.callback(self._release_waiters)
             ends.push_async_callback(lambda: pipeline.close(self._left(limit_s, begun_s)))
             ends.push_async_callback(self._staging.give_up)
-            await self._staging.settled(limit_s)
+            try:
+                await self._staging.settled(limit_s)
+            except BaseException:
+                limit_s = 0  # nobody waits any more
+                raise
         return pipeline.failures.summary()
+
+    async def _ended_by_another(self, limit_s: float | None) -> None:
+        """Waits for the end of a closing that is under way."""
+        ended = self._ended
+        if ended is not None and ended.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([ended], timeout=limit_s)
 
     def __repr__(self) -> str:
         return described(self, self._bootstrap, self._accumulator.refusal)
@@ -315,15 +329,15 @@ class AsyncProducer(LoopSends[K, V]):
             self._pipeline.schedule()
 
     def _hurry(self, blocks: bool) -> None:
+        if blocks and self._loop is not None and asyncio._get_running_loop() is self._loop:
+            raise InvalidRequest(
+                "A verdict was waited for in a way that holds up the event loop it comes on",
+                hint="Write `await delivery` for `delivery.result()`",
+            )
         pipeline = self._pipeline
         if pipeline is None or self._loop is None:
             return
         if asyncio._get_running_loop() is self._loop:
-            if blocks:
-                raise InvalidRequest(
-                    "A verdict was waited for in a way that holds up the event loop it comes on",
-                    hint="Write `await delivery` for `delivery.result()`",
-                )
             pipeline.hurry()
             return
         try:  # a handle may be waited for anywhere

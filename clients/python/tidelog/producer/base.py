@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from threading import Lock
 from typing import Any, Final
 
 from tidelog.channel import ChannelFactory
@@ -28,7 +27,7 @@ def accumulator_of(
     clock: Callable[[], float],
     wake: Callable[[], None],
     hurry: Callable[[bool], None],
-    lock: Lock | None,
+    is_shared: bool,
 ) -> Accumulator:
     """The accumulator that these settings ask for."""
     return Accumulator(
@@ -37,7 +36,7 @@ def accumulator_of(
         clock=clock,
         wake=wake,
         hurry=hurry,
-        lock=lock,
+        is_shared=is_shared,
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from copy import copy
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from tidelog.engine.bell import Bell
 from tidelog.engine.time_limits import seconds
 from tidelog.errors import ClientClosed, RequestTimedOut, TidelogError
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("tidelog.producer")
 
 _NO_OFFSET: Final = -1
-#: Held for moments, when somebody begins to wait and when a batch is settled: never per record.
-_SETTLING: Final = threading.Lock()
 
 
 @mypyc_attr(acyclic=True)
@@ -99,33 +97,44 @@ class BatchDelivery:
         #: Tells the engine that somebody waits: no need to linger for more records. Of one who
         #: blocks a thread to wait (True) it refuses the thread that would bring the verdict.
         self.hurry: Callable[[bool], None] = hurry
-        self._callbacks: list[Callable[[], None]] | None = None
+        #: No lock guards them: who waits for a verdict may be interrupted anywhere, by a handler
+        #: that waits for whoever settles. What is taken from the list is called by who took it.
+        self._callbacks: list[Callable[[], None]] = []
 
     def settle(self, base_offset: i64, append_time_ms: i64, error: TidelogError | None) -> None:
-        """The verdict is known; those who wait are told. Only the first call counts."""
-        with _SETTLING:
-            if self.is_settled:
+        """The verdict is known; those who wait are told. Only the first call counts.
+
+        For one thread alone, the engine's.
+        """
+        if self.is_settled:
+            return
+        self.base_offset = base_offset
+        self.append_time_ms = append_time_ms
+        self.error = error
+        self.is_settled = True
+        callbacks = self._callbacks
+        callbacks.reverse()
+        while callbacks:
+            try:
+                callback = callbacks.pop()
+            except IndexError:  # who came late has taken the last one back
                 return
-            self.base_offset = base_offset
-            self.append_time_ms = append_time_ms
-            self.error = error
-            self.is_settled = True
-            callbacks, self._callbacks = self._callbacks, None
-        if callbacks is not None:
-            for callback in callbacks:
-                try:
-                    callback()
-                except BaseException:
-                    # Others wait, and whoever settles has more batches to settle.
-                    logger.exception("Somebody could not be told of a verdict: %r", callback)
+            try:
+                callback()
+            except BaseException:
+                # Others wait, and whoever settles has more batches to settle.
+                logger.exception("Somebody could not be told of a verdict: %r", callback)
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Calls back once: at the verdict, or now when it is known."""
-        with _SETTLING:
+        if not self.is_settled:
+            self._callbacks.append(callback)
             if not self.is_settled:
-                if self._callbacks is None:
-                    self._callbacks = []
-                self._callbacks.append(callback)
+                return
+            # The verdict came in between: it is told from here unless it was told already.
+            try:
+                self._callbacks.remove(callback)
+            except ValueError:
                 return
         callback()
 
@@ -136,9 +145,9 @@ class BatchDelivery:
         """
         if self.is_settled:
             return
-        settled = threading.Event()
+        settled = Bell()
         self._hurry_up(blocks=True)
-        self.when_settled(settled.set)
+        self.when_settled(settled.ring)
         left_s = limit_s
         if limit_s is not None and begun_at is not None:
             left_s = max(begun_at + limit_s - monotonic(), 0.0)

@@ -271,12 +271,12 @@ class PartitionQueue:
     def abandon(self, error: TidelogError) -> None:
         """The client closes: what has no verdict gets one now."""
         for batch in list(self.batches):
-            if batch.is_in_flight:
-                batch.is_uncertain = True
-            if not batch.is_given_up:
+            if not batch.is_in_flight:
                 self._give_up(batch, error)
-        self.batches.clear()
-        self.in_flight = 0
+            elif not batch.is_given_up:
+                # It stays, since its answer may still come.
+                batch.is_uncertain = batch.is_given_up = True
+                self.verdicts.append(Verdict(batch, unknown(batch, _why_unknown(error))))
 
     @property
     def next_deadline(self) -> float:

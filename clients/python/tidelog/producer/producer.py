@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from tidelog.engine.bell import Bells
 from tidelog.engine.cluster import DEFAULT_BOOTSTRAP
 from tidelog.engine.loop_thread import LoopThread
 from tidelog.engine.time_limits import seconds
@@ -80,11 +81,11 @@ class Producer(ThreadSends[K, V]):
         self._bootstrap = addresses(bootstrap)
         self._channel_factory = channel_factory
         self._process_id = os.getpid()
-        self._room = threading.Condition()
+        self._room = Bells()
         #: Taken again by a signal's handler that closes what is closing.
         self._closing = threading.RLock()
         self._is_closed = False
-        self._closes_itself = False
+        self._closes_unwaited = False
         key_writer, value_writer = writer_of(key, "key"), writer_of(value, "value")
         self._thread = LoopThread("tidelog-producer")
         accumulator = accumulator_of(
@@ -92,7 +93,7 @@ class Producer(ThreadSends[K, V]):
             clock=time.monotonic,
             wake=self._wake,
             hurry=self._hurry,
-            lock=threading.Lock(),
+            is_shared=True,
         )
         super().__init__(accumulator, partitioner, key_writer, value_writer)
         try:
@@ -105,7 +106,7 @@ class Producer(ThreadSends[K, V]):
     async def _make_pipeline(self) -> Pipeline:
         cluster = cluster_of(self._settings, self._bootstrap, self._channel_factory)
         return Pipeline(
-            self._settings, self._accumulator, cluster, self._on_room, shares_loop=False
+            self._settings, self._accumulator, cluster, self._room.ring, shares_loop=False
         )
 
     # ------------------------------------------------------------------ sending
@@ -200,18 +201,28 @@ class Producer(ThreadSends[K, V]):
             raise error
 
     def _close(self, limit_s: float | None) -> TidelogError | None:
-        with self._closing:
+        if os.getpid() != self._process_id:
+            return None
+        may_wait = self._may_wait()
+        patience_s = -1.0 if limit_s is None else limit_s
+        if not self._closing.acquire(timeout=patience_s if may_wait else 0):
+            return None  # another thread closes it, and may be waiting for this one
+        try:
             if self._is_closed:
-                return self._closed_in_callback(limit_s)
+                return self._closed_unwaited(limit_s) if may_wait else None
             self._is_closed = True
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = closed_error()
-            if os.getpid() != self._process_id:
-                return None
-            self._on_room()
-            self._closes_itself = self._thread.is_current
-            self._thread.finish(lambda: self._close_pipeline(limit_s))
-            return None if self._closes_itself else self._pipeline.failures.summary()
+            self._room.ring()
+            self._closes_unwaited = not may_wait
+            self._thread.finish(lambda: self._close_pipeline(limit_s), waits=may_wait)
+            return self._pipeline.failures.summary() if may_wait else None
+        except BaseException:
+            # Interrupted. Should that have been before the loop was told, another may tell it.
+            self._is_closed = not self._thread.is_alive
+            raise
+        finally:
+            self._closing.release()
 
     async def _close_pipeline(self, limit_s: float | None) -> None:
         try:
@@ -219,12 +230,12 @@ class Producer(ThreadSends[K, V]):
         finally:
             lifetimes.closed(self)
 
-    def _closed_in_callback(self, limit_s: float | None) -> TidelogError | None:
-        """A delivery callback has closed it and could not wait for that: the next one does."""
-        if not self._closes_itself or self._thread.is_current or os.getpid() != self._process_id:
+    def _closed_unwaited(self, limit_s: float | None) -> TidelogError | None:
+        """Who closed it could not wait, in a delivery callback, say: the next who closes does."""
+        if not self._closes_unwaited:
             return None
         self._thread.join(limit_s)
-        self._closes_itself = self._thread.is_alive  # the limit came first: another may wait on
+        self._closes_unwaited = self._thread.is_alive  # the limit came first: another may wait on
         return self._pipeline.failures.summary()
 
     def __repr__(self) -> str:
@@ -254,11 +265,16 @@ class Producer(ThreadSends[K, V]):
         self._check_may_wait()
 
     def _check_may_wait(self) -> None:
-        if self._thread.is_current:
+        if not self._may_wait():
             raise InvalidRequest(
-                "A delivery callback called the producer in a way that has to wait",
-                hint="The callback runs in the thread that would end the waiting: use another one",
+                "A delivery callback, or a signal's handler in the midst of a send, called the"
+                " producer in a way that has to wait",
+                hint="It runs in the thread that would end the waiting: use another one",
             )
+
+    def _may_wait(self) -> bool:
+        """Whether what the caller would wait for can come while he waits."""
+        return not (self._thread.is_current or self._accumulator.is_adding_here())
 
     def _route(self, topic: Any, partition: Any) -> TopicRoute:
         if not isinstance(topic, str):
@@ -281,8 +297,7 @@ class Producer(ThreadSends[K, V]):
     def _make_room(self) -> None:
         if not self._thread.is_current:
             self._hurry(blocks=True)
-            with self._room:
-                self._room.wait_for(self._may_go_on, self._settings.max_block_ms / 1000)
+            self._room.wait_for(self._may_go_on, self._settings.max_block_ms / 1000)
         if self._accumulator.refusal is not None:
             raise self._accumulator.refusal
         if not self._accumulator.has_room():
@@ -296,12 +311,9 @@ class Producer(ThreadSends[K, V]):
     def _may_go_on(self) -> bool:
         return self._accumulator.has_room() or self._accumulator.refusal is not None
 
-    def _on_room(self) -> None:
-        with self._room:
-            self._room.notify_all()
-
     def _wake(self) -> None:
-        self._thread.loop.call_soon_threadsafe(self._pipeline.schedule)
+        with suppress(RuntimeError):  # the loop was closed meanwhile: all has its verdict
+            self._thread.loop.call_soon_threadsafe(self._pipeline.schedule)
 
     def _hurry(self, blocks: bool) -> None:
         self._thread.check()

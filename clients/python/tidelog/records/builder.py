@@ -266,12 +266,22 @@ class BatchBuilder:
     def loose(
         self, compression: Compression, level: int | None = None, attributes: int = 0
     ) -> LooseBatch:
-        """The records without a header; raises `InvalidRecord` when there are none."""
+        """The records without a header.
+
+        Raises `InvalidRecord` when there are none, or when an interrupt (Ctrl-C, say) came while
+        one was added, and left half of it.
+        """
         if self.count == 0:
             raise InvalidRecord("A batch needs a record; nothing was appended")
         self._pieces.append(self._tail)
         self._tail, self._value_bytes = b"", -1
-        records = compress(compression, b"".join(self._pieces), level)
+        plain = b"".join(self._pieces)
+        if len(plain) != self.size - HEADER_BYTES:
+            raise InvalidRecord(
+                "A record of the same batch was cut off while it was added, by an interrupt",
+                hint="None of the batch is written: send its records again",
+            )
+        records = compress(compression, plain, level)
         return LooseBatch(
             [records],
             attributes=attributes | int(compression),
