@@ -18,7 +18,7 @@ from storage_kit.directories import (
 
 from tidelog.errors import LogCorrupt
 from tidelog.model import PartitionId
-from tidelog_broker.storage import DataDirectory, Log
+from tidelog_broker.storage import DataDirectory, Log, names
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
 START, END = 20, 30
@@ -138,4 +138,82 @@ def test_a_torn_end_is_what_a_power_cut_leaves(
     directory = reopened(tmp_path)
     assert directory.durable_evidence_intact
     assert caplog.text == ""
+    directory.close()
+
+
+def write_acknowledged(folder: Path) -> None:
+    """A log up to `END`, of which the watermarks tell, and an unclean stop."""
+    directory = open_directory(LocalDisk(folder))
+    log = open_log(directory)
+    for _ in range(END):
+        append(log, LARGE)
+    commit(directory, log)
+    (folder / names.WATERMARKS).write_bytes(directory.watermarks_content())
+    directory.abandon()
+
+
+def lose(journal: Path, how: str) -> None:
+    """Takes its beginning, and so all that it says."""
+    if how == "missing":
+        journal.unlink()
+    else:
+        journal.write_bytes(spoilt(journal.read_bytes(), {"magic": 0, "state": 20}[how]))
+
+
+@pytest.mark.parametrize("how", ["magic", "state", "missing"])
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_journal_that_is_lost_is_told_and_the_logs_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, cleanly: bool, how: str
+) -> None:
+    lose(written(tmp_path, cleanly=cleanly), how)
+    reopened(tmp_path).abandon()
+    (told,) = caplog.messages
+    assert told.startswith("the journal is lost, or can't be read from its beginning on")
+    reopened(tmp_path).close()
+    caplog.clear()
+    reopened(tmp_path).close()
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("what", ["byte", "file"])
+@pytest.mark.parametrize("opened_at_once", [True, False])
+def test_without_a_journal_what_was_acknowledged_is_damaged_and_not_gone(
+    tmp_path: Path, opened_at_once: bool, what: str
+) -> None:
+    """Two files are spoilt: the journal, and a log that nobody else vouches for."""
+    write_acknowledged(tmp_path)
+    (journal,) = tmp_path.glob("journal-*")
+    lose(journal, "magic")
+    first, *others = sorted(tmp_path.glob("topics/*/0/*.log"))
+    assert others
+    if what == "byte":
+        first.write_bytes(spoilt(first.read_bytes(), 30))
+        damaged = (0, 1)
+    else:
+        first.unlink()
+        damaged = (int(others[0].stem), 0)
+    if not opened_at_once:
+        open_directory(LocalDisk(tmp_path)).abandon()
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    assert log.log_end == END
+    if what == "byte":
+        assert [(found.start_offset, found.end_offset) for found in log.damaged_ranges] == [damaged]
+        log.log_start = 1
+    else:
+        assert log.log_start == damaged[0]
+    assert [header.base_offset for header in read_all(log)] == list(range(log.log_start, END))
+    directory.close()
+
+
+def test_without_a_journal_a_log_without_files_goes_on_where_it_ended(tmp_path: Path) -> None:
+    write_acknowledged(tmp_path)
+    for spoiled in (*tmp_path.glob("journal-*"), *tmp_path.glob("topics/*/0/*.log")):
+        spoiled.unlink()
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    assert log.log_end == END
+    with pytest.raises(LogCorrupt):
+        log.read(0, 1, end=END)
+    assert append(log, LARGE) == END
     directory.close()

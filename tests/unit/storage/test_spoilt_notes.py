@@ -143,20 +143,24 @@ def test_no_power_cut_on_the_way_loses_what_is_damaged(is_clean: bool, seed: int
         check_hole(open_log(open_directory(state)), missing, behind)
 
 
-def test_nothing_is_cut_off_where_the_journal_is_lost_as_well() -> None:
+@pytest.mark.parametrize("watermarks", ["kept", "lost"])
+def test_nothing_is_cut_off_where_the_journal_is_lost_as_well(watermarks: str) -> None:
     """Neither tells then what was durable, and good batches lie behind the damage."""
     disk, missing, _ = with_hole(is_clean=False)
     disk.replace(NOTE, b"")
     for name in disk.list_directory(""):
         if names.journal_number(name) is not None:
             disk.replace(name, b"\xff" * 100)
+    if watermarks == "lost":
+        disk.remove(names.WATERMARKS)
     held = disk.list_directory(FOLDER)
     directory = open_directory(disk)
     with pytest.raises(LogCorrupt, match="the journal has lost how far the log was durable"):
         open_log(directory)
     assert disk.list_directory(FOLDER) == held
     disk.remove(NOTE)
-    assert open_log(directory).log_end == missing, "as the refusal said"
+    end = missing if watermarks == "lost" else COUNT
+    assert open_log(directory).log_end == end, "as the refusal said"
     directory.close()
 
 

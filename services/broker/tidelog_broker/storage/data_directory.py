@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,8 @@ from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.sweep import Sweep
 from tidelog_broker.storage.volume import PurgeStep, Volume
 from tidelog_runtime.disk import Disk, relieved
+
+logger = logging.getLogger(__name__)
 
 _GONE: Final = "it was removed, or another was put in its place"
 
@@ -104,12 +107,13 @@ class DataDirectory:
             try:
                 content = disk.read_bytes(names.WATERMARKS)
                 self._watermarks = checkpoints.decode_watermarks(content, names.WATERMARKS)
-            except DamagedFile:
+            except DamagedFile as error:
+                logger.warning("the watermarks are lost; the logs are believed: %s", error)
                 disk.remove(names.WATERMARKS)
         self._evidence = Evidence(self._journal, self._clean_states, self._watermarks)
-        self._evidence.say_what_is_lost()
         self._remove_leftovers(now_ms)
         stored = self.stored_partitions()
+        self._evidence.say_what_is_lost(stored)
         self._sweep = Sweep(disk, self.volume.trash, map(names.partition_folder, stored))
         self._unproved = self._evidence.without_proof(stored)
         self.was_clean = self.was_clean and not self._unproved
@@ -139,8 +143,8 @@ class DataDirectory:
         try:
             self._clean_states = checkpoints.decode_clean_marker(content, names.CLEAN_MARKER)
             self.was_clean = True
-        except (DamagedFile, UnsupportedVersion):
-            # Without a marker that can be read the logs are recovered, which takes longer.
+        except (DamagedFile, UnsupportedVersion) as error:
+            logger.warning("the marker of the clean stop is lost; logs are recovered: %s", error)
             self.was_clean = False
 
     def _remove_leftovers(self, now_ms: int) -> None:

@@ -3,21 +3,28 @@
 Three files tell it: the journal, the clean marker and the watermarks. Which of them is believed is
 decided here. A journal that is whole is believed before all else. Where some of it could not be
 read, the marker of a clean stop and the watermarks stand in, and recovery hears that the journal
-may lag behind: what is missing in it is never a reason to remove what lies in a log.
+may lag behind: what is missing in it is never a reason to remove what lies in a log. Nobody has
+acknowledged more than is durable, so that the watermarks tell what a torn tail can't be.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tidelog.model import PartitionId
+from tidelog_broker.storage.config import FlushPolicy
 from tidelog_broker.storage.journal import UNKNOWN_END, Journal
 from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.recovery import Expectation
 
 logger = logging.getLogger(__name__)
+
+_IN_ITS_PLACE: Final = (
+    "the clean marker, the watermarks and the logs themselves are believed in its place"
+)
 
 
 @dataclass(slots=True)
@@ -29,13 +36,15 @@ class Evidence:
     #: (high watermark, log start); they lag, as the journal does not.
     watermarks: Mapping[PartitionId, tuple[int, int]]
 
-    def say_what_is_lost(self) -> None:
+    def say_what_is_lost(self, stored: Collection[PartitionId]) -> None:
         """A torn end is what any power cut may leave; of the rest somebody should know."""
-        if self.journal.state.has_lost_lines and self.clean_states:
+        if stored and not self.journal.intact:
             logger.error(
-                "the journal is damaged: the clean marker, the watermarks and the logs themselves"
-                " are believed in its place"
+                "the journal is lost, or can't be read from its beginning on: %s",
+                _IN_ITS_PLACE,
             )
+        elif self.journal.state.has_lost_lines and self.clean_states:
+            logger.error("the journal is damaged: %s", _IN_ITS_PLACE)
         elif self.journal.has_gap:
             logger.warning(
                 "the journal can't be read everywhere, as a power cut or a spoilt disk leaves it:"
@@ -93,4 +102,17 @@ class Evidence:
             self.marks(partition_id)[0],
             state.cuts.get(partition_id),
             may_lag=state.has_lost_lines,
+            acknowledged_end=self._acknowledged_end(partition_id, is_unknown=end == UNKNOWN_END),
         )
+
+    def _acknowledged_end(self, partition_id: PartitionId, *, is_unknown: bool) -> int:
+        """What the high watermark says of the log's end, where the journal can't.
+
+        Under a weaker policy than `commit` a power cut takes what was acknowledged: with a journal
+        that tells of such a one, what is missing is no damage.
+        """
+        journal = self.journal
+        may_lack = journal.state.has_lost_lines and journal.previous_policy is FlushPolicy.COMMIT
+        if not (is_unknown or may_lack) or partition_id in journal.state.cuts:
+            return 0
+        return self.watermarks.get(partition_id, (0, 0))[0]

@@ -3,8 +3,9 @@
 The journal says how far the log was durable. From the newest snapshot at or below that point every
 batch is checked. At or above the journalled end a bad batch is a torn tail: it is dropped, whatever
 follows. Below it a bad or missing batch is corruption: the bytes stay, the range is refused, the
-rest is served. Indexes, leader epochs and producer state are rebuilt on the way. The invariant: no
-acknowledged batch is ever cut off, and offsets that were handed out are never handed out again.
+rest is served. Where the journal is lost, the high watermark tells how far that goes. Indexes,
+leader epochs and producer state are rebuilt on the way. The invariant: no acknowledged batch is
+ever cut off, and offsets that were handed out are never handed out again.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Expectation:
     cut: tuple[int, int] | None = None
     #: Some of the journal is lost: the log may end further on, and start there.
     may_lag: bool = False
+    #: Where the journal can't say it: everything below was acknowledged, so that nothing is cut.
+    acknowledged_end: int = 0
 
 
 @dataclass(slots=True)
@@ -82,6 +85,8 @@ class Recovery:
         self._folder = place.folder
         self._expected = expected
         self._durable = expected.journalled_end or 0
+        #: What is bad or missing below is damage; caches are trusted below `_durable` alone.
+        self._kept = max(self._durable, expected.acknowledged_end)
         #: A cut that recovery has to redo: nothing at or above this offset is kept.
         self._limit = _NO_LIMIT
         if expected.cut is not None and expected.cut[0] == CUT:
@@ -237,7 +242,7 @@ class Recovery:
         if base == self._next_offset:
             return True
         if base < self._next_offset:
-            if self._next_offset >= self._durable:
+            if self._next_offset >= self._kept:
                 return False
             raise LogCorrupt(
                 f"{segment.path} begins at offset {base}, inside the segment before it",
@@ -247,7 +252,7 @@ class Recovery:
             # Of the segments that were being dropped a power cut has kept some.
             self._next_offset = base
             return True
-        if self._next_offset >= self._durable or base > self._durable:
+        if self._next_offset >= self._kept or base > self._kept:
             return False
         self._add_damage(base, None, 0, 0)
         self._next_offset = base
@@ -290,7 +295,7 @@ class Recovery:
             header = reader.batch_at(position)
             if header is None or not self._follows(header):
                 # Only what was durable can be damaged; anything else is the torn end of the log.
-                if self._next_offset >= self._durable:
+                if self._next_offset >= self._kept:
                     segment.cut(position)
                     self._changed = True
                     return False
@@ -339,7 +344,7 @@ class Recovery:
             if header is not None and header.base_offset > self._next_offset
             else (position + 1)
         )
-        resumed = reader.next_batch(begin, self._next_offset, self._durable)
+        resumed = reader.next_batch(begin, self._next_offset, self._kept)
         if resumed is not None:
             resume_position, header = resumed
             self._add_damage(header.base_offset, segment, position, resume_position)
@@ -353,7 +358,7 @@ class Recovery:
             segment.file().sync()
             self._changed = True
             return position
-        end = self._durable if following is None else min(following, self._durable)
+        end = self._kept if following is None else min(following, self._kept)
         self._add_damage(end, segment, position, segment.size)
         self._next_offset = end
         if following is not None and following == end:
@@ -399,9 +404,9 @@ class Recovery:
         if self._expected.cut is not None and self._expected.cut[0] == RESET:
             reset_to = self._expected.cut[1]
             log.log_start = self._next_offset = reset_to
-        elif self._next_offset < self._durable:
-            self._add_damage(self._durable, None, 0, 0)
-            self._next_offset = self._durable
+        elif self._next_offset < self._kept:
+            self._add_damage(self._kept, None, 0, 0)
+            self._next_offset = self._kept
             log.needs_roll = True
         log.log_end = max(self._next_offset, log.log_start)
         if log.log_end > self._next_offset:
