@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.measuring import Row, show
+from tidelog.cli.flags import whole_number
 
 #: In the order in which they are shown; each module's `run(repeat)` gives its rows.
 BENCHES: Final = ("codec", "log", "rpc", "client", "node", "recovery")
@@ -23,7 +24,8 @@ def main() -> int:
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("benches", nargs="*", metavar="BENCH", help=", ".join(BENCHES))
-    parser.add_argument("--repeat", type=int, default=5, help="rounds of each (default 5)")
+    repeat = whole_number(least=1)
+    parser.add_argument("--repeat", type=repeat, default=5, help="rounds of each (default 5)")
     parser.add_argument("--json", type=Path, default=RESULTS / "latest.json", metavar="FILE")
     options = parser.parse_args()
     unknown = [name for name in options.benches if name not in BENCHES]

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import grpc
+
 from tidelog.channel_grpc import grpc_channel_factory
 from tidelog.errors import TidelogError, error_from_wire
 from tidelog.records.builder import BatchBuilder
@@ -150,11 +152,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap-server", help="use this node and leave the topic there")
     address = parser.parse_args().bootstrap_server
-    if address:
-        records = asyncio.run(demonstrate(address))
-    else:
-        with throw_away_node() as address:
+    try:
+        if address:
             records = asyncio.run(demonstrate(address))
+        else:
+            with throw_away_node() as address:
+                records = asyncio.run(demonstrate(address))
+    except (grpc.aio.AioRpcError, TidelogError) as error:
+        said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
+        print(f"The demo failed at {address}: {said}", file=sys.stderr)
+        return 1
     print(f"{len(ORDERS)} records sent to topic '{TOPIC}', {len(records)} read back:\n")
     show(records)
     return 0 if len(records) == len(ORDERS) else 1

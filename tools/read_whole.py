@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from harness.processes import running_node  # noqa: E402 - the path has to be set first
 from harness.wholeness import read_in_thread, read_on_loop, send_all  # noqa: E402 - likewise
+from tidelog.cli.flags import whole_number  # noqa: E402 - likewise
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -24,7 +25,8 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 def main() -> int:
     """Runs as the flags say; fails with what was not as it was sent."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=1_000_000, help="how many of each")
+    count = whole_number(least=1)
+    parser.add_argument("--records", type=count, default=1_000_000, help="how many of each")
     parser.add_argument("--compression", choices=COMPRESSIONS, action="append", help="only these")
     options = parser.parse_args()
     for compression in options.compression or COMPRESSIONS:

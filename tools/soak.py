@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from faults.kill_loop import KillLoop, Outcome, Plan  # noqa: E402 - the path has to be set first
+from tidelog.cli.flags import whole_number  # noqa: E402 - likewise
 
 
 async def soak(plan: Plan, data_dir: Path) -> Outcome:
@@ -27,7 +28,8 @@ async def soak(plan: Plan, data_dir: Path) -> Outcome:
 def main() -> int:
     """Runs as the flags say; 0 when every promise was kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100, help="how often (default 100)")
+    kills = whole_number(least=1)
+    parser.add_argument("--kills", type=kills, default=100, help="how often (default 100)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="replays a run")
     parser.add_argument(
         "--flush-policy",

@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from spark_kit.kill_run import KINDS, kill_run  # noqa: E402 - the path has to be set first
 from spark_kit.session import JavaMissing  # noqa: E402
 from spark_kit.standalone import standalone_cluster  # noqa: E402
+from tidelog.cli.flags import whole_number  # noqa: E402
 
 
 def say(line: str) -> None:
@@ -30,7 +31,8 @@ def say(line: str) -> None:
 def main() -> int:
     """Runs as the flags say; 0 when nothing is missing and nothing unexplained."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20, help="how often (default 20)")
+    kills = whole_number(least=1)
+    parser.add_argument("--kills", type=kills, default=20, help="how often (default 20)")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     options = parser.parse_args()
     kinds = list(itertools.islice(itertools.cycle(options.kinds), options.kills))

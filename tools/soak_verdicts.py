@@ -16,12 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from faults.verdict_loop import VerdictLoop  # noqa: E402 - the path has to be set first
+from tidelog.cli.flags import whole_number  # noqa: E402 - likewise
 
 
 def main() -> int:
     """Runs as the flags say; 0 when every promise was kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sends", type=int, default=1_000_000, help="how many (default 1000000)")
+    sends = whole_number(least=1)
+    parser.add_argument("--sends", type=sends, default=1_000_000, help="how many (default 1000000)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="draws the faults")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidelog-verdicts-") as folder:

@@ -15,6 +15,8 @@ import pytest
 
 from tidelog.admin.admin import Admin
 from tidelog.cli import main
+from tidelog.cli.examination import leaders
+from tidelog.wire.v1 import metadata_pb2
 from tidelog_node.testing import InProcessCluster
 
 Doctor = Callable[..., tuple[int, list[str]]]
@@ -190,3 +192,17 @@ def test_an_advertised_address_that_nobody_knows(
     assert code == 1
     assert "tells clients to come to nowhere.invalid:9094" in failed
     assert "set advertised.listeners" in lines[lines.index(failed) + 1]
+
+
+def test_a_leader_that_is_gone_is_none() -> None:
+    led = metadata_pb2.PartitionMetadata(partition=0, leader_id=1, replicas=[1])
+    left = metadata_pb2.PartitionMetadata(partition=1, leader_id=2, replicas=[2], offline=[2])
+    none = metadata_pb2.PartitionMetadata(partition=2, leader_id=-1, replicas=[2])
+    answer = metadata_pb2.MetadataResponse(
+        topics=[metadata_pb2.TopicMetadata(name="orders", partitions=[led, left, none])]
+    )
+    found = leaders(answer)
+    assert not found.is_well
+    assert found.words == "no leader for orders-1, orders-2"
+    del answer.topics[0].partitions[1:]
+    assert leaders(answer).is_well

@@ -238,6 +238,17 @@ def test_who_holds_the_directory_is_told_before_who_holds_the_port(data_dir: Pat
         assert f"process {node.pid}" in said
 
 
+def test_a_data_directory_keeps_the_number_of_its_node(data_dir: Path) -> None:
+    """Under another one it would find nothing of what it holds."""
+    with running_node(data_dir, "--config", "node.id=3"):
+        pass
+    said = refusal(data_dir, "--config", "node.id=7")
+    assert "is that of broker 3, not of node.id=7" in said
+    assert "Start it with node.id=3" in said
+    with running_node(data_dir, "--config", "node.id=3"):
+        pass
+
+
 def test_an_unknown_key_is_refused_with_the_nearest(data_dir: Path) -> None:
     said = refusal(data_dir, "--config", "flush.polcy=os")
     assert "flush.polcy" in said

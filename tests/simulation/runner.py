@@ -18,6 +18,7 @@ from typing import Any
 from simulation.loop import SimulationError
 from simulation.scenario import Scenario
 from simulation.world import Outcome, World, run
+from tidelog.cli.flags import whole_number
 
 SEEDS_FILE = Path(__file__).parent / "seeds" / "seeds.txt"
 TRACE_LINES_SHOWN = 50
@@ -75,9 +76,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation.runner", description=__doc__)
     parser.add_argument("scenario", help='"module:NAME"')
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds to try")
+    count = whole_number(least=1)
+    parser.add_argument("--count", type=count, default=1, help="how many seeds to try")
     options = parser.parse_args(arguments)
-    scenario = load_scenario(options.scenario)
+    try:
+        scenario = load_scenario(options.scenario)
+    except (ImportError, AttributeError, ValueError) as error:
+        parser.error(f"there is no scenario {options.scenario!r}: {error}")
     for seed in range(options.seed, options.seed + options.count):
         try:
             outcome = run_seed(scenario, seed)

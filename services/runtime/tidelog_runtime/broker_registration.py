@@ -3,7 +3,8 @@
 The broker calls it at start, before it serves anything; the controller and everybody's view learn
 of the broker through the key. The revision of that key is the broker's epoch: a quick restart
 overwrites its own registration and gets a new one. Refused in words are a second broker of
-the same id, another disk under a known id, and another flush.policy than the cluster's.
+the same id, another disk under a known id, a known disk under another id, and another flush.policy
+than the cluster's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 
 from tidelog.errors import InvalidConfig, InvalidRequest
 from tidelog_runtime.cluster_state import (
+    BROKER_STATES,
     LIVE_BROKERS,
     BrokerRegistration,
     BrokerState,
@@ -47,6 +49,7 @@ async def register_broker(
     while True:
         state, live = await store.get(state_key), await store.get(live_key)
         _check_identity(registration, state, live)
+        await _check_disk(store, registration)
         _check_flush_policy(registration, await _others(store, registration))
         compares: list[Compare] = [_unchanged(state_key, state), _unchanged(live_key, live)]
         operations: list[Operation] = [Put(live_key, registration.encode(), lease_id)]
@@ -99,6 +102,20 @@ def _check_identity(
         f" cluster knows of broker {broker_id} (storage {known.hex()})",
         hint="Start the broker on its own data directory, or under a node.id that is not in use",
     )
+
+
+async def _check_disk(store: MetadataStore, registration: BrokerRegistration) -> None:
+    """What lies on a disk belongs to the broker that wrote it: under another id nobody finds it."""
+    for item in (await store.range(BROKER_STATES)).items:
+        other_id = int(item.key.removeprefix(BROKER_STATES))
+        is_ours = decode_broker_state(item).storage_uuid == registration.storage_uuid
+        if is_ours and other_id != registration.broker_id:
+            raise InvalidRequest(
+                f"The data directory is that of broker {other_id}, not of"
+                f" node.id={registration.broker_id}",
+                hint=f"Start it with node.id={other_id}, or broker {registration.broker_id} on a"
+                " data directory of its own",
+            )
 
 
 def _check_flush_policy(

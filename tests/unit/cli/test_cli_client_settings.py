@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,19 @@ def test_what_cannot_be_is_refused(properties: dict[str, str], words: str) -> No
     with pytest.raises(InvalidConfig) as error:
         settings_of(ProducerSettings, properties)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [ProducerSettings, ConsumerSettings])
+def test_advice_names_only_what_is_taken(kind: type[Any]) -> None:
+    with pytest.raises(InvalidConfig) as error:
+        settings_of(kind, {"nothing of ours": "1"})
+    names = str(error.value).partition("There are ")[2].rstrip(".").split(", ")
+    assert ("compression.type" in names) == (kind is ProducerSettings)
+    for name in names:
+        try:
+            settings_of(kind, {name: "none of its values"})
+        except InvalidConfig as refusal:
+            assert "no client property" not in str(refusal)  # noqa: PT017 - some take any text
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))

@@ -75,6 +75,7 @@ def test_what_is_printed_can_be_chosen(tmp_path: Path, capfd: pytest.CaptureFixt
     assert deep[-1].endswith("sequence: -1 headerKeys: [h,g]")
     bare = dumped(capfd, "--files", file, "--print-data-log", "--skip-record-metadata")[1]
     assert bare[-2:] == ["| payload: one", "| key: k payload: two"]
+    assert dumped(capfd, "--files", file, "--skip-record-metadata") == (2, [])
 
 
 def test_sequences_of_an_idempotent_producer(

@@ -91,6 +91,10 @@ def test_offsets_are_read() -> None:
             "Unknown key 'x' in the offset file. There are partitions, version",
         ),
         (
+            '{"partitions": [{"topic": "a", "partition": 0, "offset": 2, "offset": 5}]}',
+            "gives 'offset' twice",
+        ),
+        (
             '{"partitoins": []}',
             "Unknown key 'partitoins' in the offset file. Did you mean 'partitions'",
         ),

@@ -24,9 +24,10 @@ def partition(
     replicas: tuple[int, ...] = (1, 2),
     in_sync: tuple[int, ...] = (1, 2),
     eligible: tuple[int, ...] = (),
+    offline: tuple[int, ...] = (),
 ) -> PartitionDescription:
     """A partition of two replicas."""
-    return PartitionDescription(number, leader, 3, replicas, in_sync, eligible, ())
+    return PartitionDescription(number, leader, 3, replicas, in_sync, eligible, offline)
 
 
 def test_a_topics_line() -> None:
@@ -67,9 +68,9 @@ def test_what_is_no_id_is_refused(text: str) -> None:
     ("name", "let_through"),
     [
         ("under_replicated_partitions", [1, 2]),
-        ("unavailable_partitions", [2]),
+        ("unavailable_partitions", [2, 3]),
         ("under_min_isr_partitions", [1, 2]),
-        ("at_min_isr_partitions", [0]),
+        ("at_min_isr_partitions", [0, 3]),
     ],
 )
 def test_filters(name: str, let_through: list[int]) -> None:
@@ -77,6 +78,7 @@ def test_filters(name: str, let_through: list[int]) -> None:
         partition(0),
         partition(1, in_sync=(1,)),
         partition(2, leader=None, in_sync=()),
+        partition(3, offline=(1,)),
     ]
     assert [one.partition for one in partitions if FILTERS[name](one, 2)] == let_through
 

@@ -251,7 +251,7 @@ def test_identity_is_written_once(tmp_path: Path) -> None:
     assert again.storage_uuid == STORAGE_UUID
     again.close()
     (tmp_path / "identity").unlink()
-    with pytest.raises(StorageError, match="lost its identity"):
+    with pytest.raises(StorageError, match="lost its file 'identity'"):
         open_directory(LocalDisk(tmp_path))
 
 

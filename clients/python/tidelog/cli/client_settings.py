@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -131,7 +131,7 @@ def _values(text: str) -> list[object]:
     return [*values, text]
 
 
-def _refuse(name: str, text: str, known: Iterable[str]) -> None:
+def _refuse(name: str, text: str, known: Collection[str]) -> None:
     if name == "security.protocol" and text == "PLAINTEXT":
         return
     for beginning, what in {**NOT_YET, "security.protocol": "encryption"}.items():
@@ -139,7 +139,8 @@ def _refuse(name: str, text: str, known: Iterable[str]) -> None:
             raise InvalidConfig(
                 f"{name}={text}: this Tidelog has no {what} yet", hint="Leave the property out"
             )
-    names = [one.replace("_", ".") for one in known] + list(RENAMED)
+    names = {one.replace("_", ".") for one in known}
+    names |= {renamed for renamed, setting in RENAMED.items() if setting in known}
     raise InvalidConfig(
         f"There is no client property {name!r}",
         hint=did_you_mean(name, names) or f"There are {', '.join(sorted(names))}",

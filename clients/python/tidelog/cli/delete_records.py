@@ -77,7 +77,7 @@ def _text(file: str) -> str:
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
     """The offsets of a file by partition; InvalidRequest says what is wrong with it."""
     try:
-        read = json.loads(text)
+        read = json.loads(text, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:  # also of numbers of thousands of digits
         raise InvalidRequest(
             "The offset file is no JSON", cause=str(error), hint=f"It holds {FORM}"
@@ -98,6 +98,15 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
             )
         offsets[partition] = offset
     return offsets
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidRequest(f"The offset file gives {twice!r:.80} twice for the same thing")
+    return found
 
 
 def _check_keys(given: dict[str, Any], known: tuple[str, ...], where: str) -> None:

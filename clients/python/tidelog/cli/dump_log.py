@@ -56,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     parser.require(options, "--files")
     parser.refuse_together(options, "--json", "--skip-record-metadata")
+    if options.skip_record_metadata and not options.print_data_log:
+        parser.error("--skip-record-metadata leaves nothing out without --print-data-log")
     found_damage = False
     for file in _segments(options.files):
         found_damage |= _dump_as_json(file, options) if options.json else _dump(file, options)

@@ -109,7 +109,7 @@ class Examination:
         )
         for broker in metadata.brokers:
             yield await self._visit(broker)
-        yield self._leaders(metadata)
+        yield leaders(metadata)
 
     # ------------------------------------------------------------------ on the way
 
@@ -260,23 +260,25 @@ class Examination:
             await channel.close()
         return Finding(step, True, f"answers at {address}, the address it gives to clients")
 
-    def _leaders(self, metadata: metadata_pb2.MetadataResponse) -> Finding:
-        without = [
-            f"{topic.name}-{partition.partition}"
-            for topic in metadata.topics
-            for partition in topic.partitions
-            if partition.leader_id < 0
-        ]
-        if not without:
-            return Finding("leaders", True, "every partition has one")
-        shown = ", ".join(without[:SHOWN_PARTITIONS])
-        more = f" and {len(without) - SHOWN_PARTITIONS} more" if without[SHOWN_PARTITIONS:] else ""
-        return Finding(
-            "leaders",
-            False,
-            f"no leader for {shown}{more}",
-            "Nothing can be written to or read from these until a broker that holds them is back",
-        )
+
+def leaders(metadata: metadata_pb2.MetadataResponse) -> Finding:
+    """Whether somebody who lives leads each partition."""
+    without = [
+        f"{topic.name}-{partition.partition}"
+        for topic in metadata.topics
+        for partition in topic.partitions
+        if partition.leader_id < 0 or partition.leader_id in partition.offline
+    ]
+    if not without:
+        return Finding("leaders", True, "every partition has one")
+    shown = ", ".join(without[:SHOWN_PARTITIONS])
+    more = f" and {len(without) - SHOWN_PARTITIONS} more" if without[SHOWN_PARTITIONS:] else ""
+    return Finding(
+        "leaders",
+        False,
+        f"no leader for {shown}{more}",
+        "Nothing can be written to or read from these until a broker that holds them is back",
+    )
 
 
 def _joined(host: str, port: int) -> str:

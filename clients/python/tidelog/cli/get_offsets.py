@@ -64,7 +64,7 @@ def _parser() -> VerbParser:
         default="latest",
         metavar="TIME",
         help="milliseconds since 1970, or -1 latest (default), -2 earliest, -3 max-timestamp,"
-        " -4 earliest-local, -5 latest-tiered",
+        " -4 earliest-local; refused: -5 latest-tiered",
     )
     parser.add_argument(
         "--exclude-internal-topics", action="store_true", help="leave internal topics out"

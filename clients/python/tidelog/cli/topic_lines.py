@@ -25,7 +25,9 @@ PartitionFilter = Callable[["PartitionDescription", int], bool]
 #: By the name of the option: which partitions it lets through, given min.insync.replicas.
 FILTERS: Final[dict[str, PartitionFilter]] = {
     "under_replicated_partitions": lambda partition, _: partition.is_under_replicated,
-    "unavailable_partitions": lambda partition, _: partition.leader is None,
+    "unavailable_partitions": lambda partition, _: (
+        partition.leader is None or partition.leader in partition.offline
+    ),
     "under_min_isr_partitions": lambda partition, minimum: (
         partition.leader is None or len(partition.in_sync) < minimum
     ),

@@ -14,7 +14,7 @@ from tidelog_broker.storage.frames import DamagedFile
 from tidelog_runtime.disk import Disk
 
 _WITHOUT_IDENTITY: Final = (
-    "Restore the file from a copy, or start with an empty directory to replicate it anew"
+    "Restore the file from a copy: in an empty directory only what other brokers hold is made anew"
 )
 
 
@@ -25,13 +25,13 @@ def read_or_make(disk: Disk, new_storage_uuid: bytes) -> bytes:
             return checkpoints.decode_identity(disk.read_bytes(names.IDENTITY), names.IDENTITY)
         except DamagedFile as damaged:
             raise StorageError(
-                "The identity file of the data directory is damaged",
+                f"The file {names.IDENTITY!r} of the data directory is damaged",
                 cause=str(damaged),
                 hint=_WITHOUT_IDENTITY,
             ) from damaged
     if disk.exists(names.TOPICS) and disk.list_directory(names.TOPICS):
         raise StorageError(
-            "The data directory holds topics and has lost its identity file",
+            f"The data directory holds topics and has lost its file {names.IDENTITY!r}",
             hint=_WITHOUT_IDENTITY,
         )
     disk.replace(names.IDENTITY, checkpoints.encode_identity(new_storage_uuid))

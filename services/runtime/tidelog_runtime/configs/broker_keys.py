@@ -184,7 +184,7 @@ LIMIT_KEYS: Final = (
         "log.level",
         ConfigType.STRING,
         "INFO",
-        "The least severe messages that are logged.",
+        "The least severe messages that are logged. In a terminal WARNING, unless it is set.",
         choices=("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
     ConfigKey(

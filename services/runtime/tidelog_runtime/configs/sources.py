@@ -18,7 +18,9 @@ from tidelog_runtime.config import ConfigDefinition, ConfigValues, Setting, Sour
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
 #: Variables of ours that are no configuration keys.
-OTHER_VARIABLES: Final = frozenset({"TIDELOG_PURE", "TIDELOG_BOOTSTRAP_SERVER"})
+OTHER_VARIABLES: Final = frozenset(
+    {"TIDELOG_PURE", "TIDELOG_BOOTSTRAP_SERVER", "TIDELOG_BENCH_DIR", "TIDELOG_TEST_HOSTILE"}
+)
 
 #: What Kubernetes sets in every pod for a Service called tidelog or tidelog-something.
 _SERVICE_LINK: Final = re.compile(

@@ -50,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"tidelog streams: there is no action '{action}'. {hint}", file=sys.stderr)
         return 2
     options = _parser(action).parse(words[1:])
-    pipeline = read_pipeline(Path(options.file), bootstrap=options.bootstrap_server)
+    bootstrap = None if action == "status" else options.bootstrap_server
+    pipeline = read_pipeline(Path(options.file), bootstrap=bootstrap)
     if action == "status":
         return _status(pipeline, as_json=options.json)
     if action == "run":
@@ -59,13 +60,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser(action: str) -> VerbParser:
-    parser = VerbParser(f"streams {action}", f"{ACTIONS[action].capitalize()}.")
+    summary = ACTIONS[action]
+    parser = VerbParser(f"streams {action}", f"{summary[0].upper()}{summary[1:]}.")
     parser.add_argument("file", metavar="FILE", help="the pipeline, in YAML")
-    parser.add_argument(
-        "--bootstrap-server",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help="the brokers to begin with, instead of those that the file names",
-    )
+    if action != "status":  # which asks no broker
+        parser.add_argument(
+            "--bootstrap-server",
+            metavar="HOST:PORT[,HOST:PORT]",
+            help="the brokers to begin with, instead of those that the file names",
+        )
     if action == "run":
         parser.add_argument(
             "--available-now", action="store_true", help="end when all that is there is done"
