@@ -194,7 +194,9 @@ class Producer(ThreadSends[K, V]):
         """Waits for verdicts, at most `timeout` seconds, and ends everything.
 
         What has none then is `OutcomeUnknown` if it may have been written, else refused. Raises
-        when records failed that nobody has asked about, naming them.
+        when records failed that nobody has asked about, naming them. In a delivery callback, and
+        in a signal's handler that interrupts a `send`, it begins all this and returns: leaving the
+        `with` block, or the next `close()`, waits for it.
         """
         error = self._close(seconds(timeout))
         if error is not None:
