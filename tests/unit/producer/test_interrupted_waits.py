@@ -103,19 +103,23 @@ def test_the_engine_is_woken_when_it_may_take(add: Add) -> None:
     assert taken == [True]
 
 
-def test_a_wake_that_was_cut_off_is_made_good_by_the_next_record() -> None:
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_a_wake_that_was_cut_off_is_made_good(interrupts: int) -> None:
+    """At once, and again with the next record: it may have been cut off twice."""
     woken: list[bool] = []
 
     def cut_off() -> None:
         woken.append(True)
-        if len(woken) == 1:
+        if len(woken) <= interrupts:
             raise KeyboardInterrupt
 
     accumulator, route = of_one_topic(cut_off)
     with pytest.raises(KeyboardInterrupt):
         accumulator.add(route, 0, b"x", None, (), 1000)
-    accumulator.add(route, 0, b"y", None, (), 1000)
     assert len(woken) == 2
+    for _ in range(2):
+        accumulator.add(route, 0, b"y", None, (), 1000)
+    assert len(woken) == 3
 
 
 def test_a_refused_record_wakes_for_the_batch_that_it_began() -> None:

@@ -52,9 +52,9 @@ class Bells:
     def wait_for(self, is_so: Callable[[], bool], limit_s: float) -> bool:
         """Whether it is so; looks now, and at each ring until the limit has passed."""
         bell = Bell()
-        self._waiting.add(bell)
         until = monotonic() + limit_s
         try:
+            self._waiting.add(bell)
             while not is_so():
                 if not bell.wait(until - monotonic()):
                     return is_so()

@@ -346,11 +346,9 @@ class Accumulator:
         try:
             self._wake()
         except BaseException:
-            # Interrupted, perhaps before it was done; should that happen again, the next record
-            # will wake it.
+            # Interrupted, perhaps before it was done. The next record wakes it again, too.
             self._wakes = True
             self._wake()
-            self._wakes = False
             raise
 
     # ------------------------------------------------------------------ taking

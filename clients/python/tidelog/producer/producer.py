@@ -212,19 +212,23 @@ class Producer(ThreadSends[K, V]):
         try:
             if self._is_closed:
                 return self._closed_unwaited(limit_s) if may_wait else None
-            self._is_closed = True
+            return self._close_once(limit_s, may_wait=may_wait)
+        finally:
+            self._closing.release()
+
+    def _close_once(self, limit_s: float | None, *, may_wait: bool) -> TidelogError | None:
+        self._is_closed = True
+        try:
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = closed_error()
             self._room.ring()
             self._closes_unwaited = not may_wait
             self._thread.finish(lambda: self._close_pipeline(limit_s), waits=may_wait)
-            return self._pipeline.failures.summary() if may_wait else None
         except BaseException:
             # Interrupted. Should that have been before the loop was told, another may tell it.
             self._is_closed = not self._thread.is_alive
             raise
-        finally:
-            self._closing.release()
+        return self._pipeline.failures.summary() if may_wait else None
 
     async def _close_pipeline(self, limit_s: float | None) -> None:
         try:
