@@ -58,7 +58,10 @@ def _parser() -> VerbParser:
         "--max-messages", type=whole_number(-1), metavar="N", help="stop after so many"
     )
     parser.add_argument(
-        "--timeout-ms", type=whole_number(0), metavar="MS", help="stop when none came for so long"
+        "--timeout-ms",
+        type=whole_number(0),
+        metavar="MS",
+        help="stop when none came for so long, once the partitions are found",
     )
     parser.add_argument(
         "--isolation-level",
