@@ -217,3 +217,23 @@ def test_without_a_journal_a_log_without_files_goes_on_where_it_ended(tmp_path: 
         log.read(0, 1, end=END)
     assert append(log, LARGE) == END
     directory.close()
+
+
+def test_a_watermark_that_is_older_than_a_cut_proves_nothing(tmp_path: Path) -> None:
+    """A power cut tears the journal's end; what it says of the cut is whole."""
+    write_acknowledged(tmp_path)
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    log.truncate_to(4, now_ms=NOW_MS)
+    append(log, b"instead", epoch=1)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    with journal.open("ab") as file:
+        file.write(b"\0\0\0\x1dtorn")
+    directory = open_directory(LocalDisk(tmp_path))
+    assert directory._journal.state.has_lost_lines
+    log = open_log(directory)
+    assert (log.log_end, log.damaged_ranges) == (5, [])
+    directory.close()

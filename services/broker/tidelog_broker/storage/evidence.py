@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.model import PartitionId
-from tidelog_broker.storage.config import FlushPolicy
 from tidelog_broker.storage.journal import UNKNOWN_END, Journal
 from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.recovery import Expectation
@@ -102,17 +101,15 @@ class Evidence:
             self.marks(partition_id)[0],
             state.cuts.get(partition_id),
             may_lag=state.has_lost_lines,
-            acknowledged_end=self._acknowledged_end(partition_id, is_unknown=end == UNKNOWN_END),
+            acknowledged_end=self._acknowledged_end(partition_id, end),
         )
 
-    def _acknowledged_end(self, partition_id: PartitionId, *, is_unknown: bool) -> int:
-        """What the high watermark says of the log's end, where the journal can't.
+    def _acknowledged_end(self, partition_id: PartitionId, journalled_end: int) -> int:
+        """What the high watermark says of the log's end, where the journal is lost.
 
-        Under a weaker policy than `commit` a power cut takes what was acknowledged: with a journal
-        that tells of such a one, what is missing is no damage.
+        Not where only its last lines may be: the watermark is older than those, and a log that was
+        cut or emptied since ends below it.
         """
-        journal = self.journal
-        may_lack = journal.state.has_lost_lines and journal.previous_policy is FlushPolicy.COMMIT
-        if not (is_unknown or may_lack) or partition_id in journal.state.cuts:
+        if journalled_end != UNKNOWN_END:
             return 0
         return self.watermarks.get(partition_id, (0, 0))[0]
