@@ -8,9 +8,12 @@ the path that every record takes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from threading import Condition, RLock
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidPartitions, InvalidRequest, TidelogError
@@ -311,13 +314,16 @@ class Accumulator:
             self._lock_owner.notify()
         except RuntimeError:  # it is not ours
             return False
-        return True
+        if self._open_adds():
+            return True
+        self._tidy_up()
+        return False
 
     def _begin_adding(self) -> None:
         if self.is_shared:
             self._acquire()
         if self._is_barred:
-            self._refuse()
+            self._refuse_unless_left()
         self._is_barred = True
 
     def _end_adding(self) -> None:
@@ -331,7 +337,35 @@ class Accumulator:
         if self._wakes:
             self._wake_engine()
 
-    def _refuse(self) -> None:
+    def _open_adds(self) -> int:
+        """How many calls of this thread are adding.
+
+        None, though the lock is ours, where an interrupt came just as a call took it or let it go.
+        Compiled code can't be interrupted there, nor be seen: two, as where one is in another.
+        """
+        if not _ADDS:
+            return 2
+        found = 0
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            found += frame.f_code in _ADDS and frame.f_locals.get("self") is self
+            frame = frame.f_back
+        return found
+
+    def _tidy_up(self) -> None:
+        """Lets go what a call has left behind that was interrupted."""
+        self._is_barred = self._ended is not None
+        if self.is_shared:
+            with suppress(RuntimeError):  # until it is not ours
+                while True:
+                    self._release()
+
+    def _refuse_unless_left(self) -> None:
+        if self._ended is None and self._open_adds() == 1:
+            self._tidy_up()
+            if self.is_shared:
+                self._acquire()
+            return
         if self.is_shared:
             self._release()
         if self._ended is not None:
@@ -447,3 +481,11 @@ def _move_on(route: TopicRoute, slot: PartitionSlot) -> None:
     """The partition whose turn it was has its batch: records without a key go to the next."""
     if slot.partition == route.turn:
         route.turn = (route.turn + 1) % len(route.slots)
+
+
+#: The code of what adds, for who looks where a thread is; empty where it is compiled.
+_ADDS: Final = frozenset(
+    add.__code__
+    for add in (Accumulator.add, Accumulator.add_alone, Accumulator.add_many, Accumulator.add_batch)
+    if isinstance(add, FunctionType)
+)

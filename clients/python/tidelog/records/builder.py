@@ -126,13 +126,9 @@ class BatchBuilder:
         size = self.size + length - 1 + len(head)
         if size > self.limit_bytes and self.count:
             return False
-        if key is None and value is not None and not headers:
-            self._value_bytes, self._number_bytes = value_bytes, len(offset_delta)
-            self._record_bytes = size - self.size
-            self._timestamp_ms = timestamp_ms
-            self._head, self._timestamp_delta, self._beginning = head, timestamp_delta, b""
-        else:
-            self._value_bytes = -1
+        # Not before the record stands: whoever is interrupted leaves none to be like.
+        self._value_bytes = -1
+        record_bytes = size - self.size
         pieces = self._pieces
         pieces.append(self._tail)
         pieces.append(head)
@@ -146,6 +142,11 @@ class BatchBuilder:
             pieces.append(value)
         self._tail = tail
         self._add(1, size, timestamp_ms)
+        if key is None and value is not None and not headers:
+            self._number_bytes, self._record_bytes = len(offset_delta), record_bytes
+            self._timestamp_ms = timestamp_ms
+            self._head, self._timestamp_delta, self._beginning = head, timestamp_delta, b""
+            self._value_bytes = value_bytes
         return True
 
     def _append_alike(self, value: bytes, offset_delta: bytes) -> bool:
