@@ -272,9 +272,11 @@ class Producer(ThreadSends[K, V]):
 
     def _check_may_wait(self) -> None:
         if not self._may_wait():
+            who = "A signal's handler, in the midst of a send,"
+            if self._thread.is_current:
+                who = "A delivery callback"
             raise InvalidRequest(
-                "A delivery callback, or a signal's handler in the midst of a send, called the"
-                " producer in a way that has to wait",
+                f"{who} called the producer in a way that has to wait",
                 hint="It runs in the thread that would end the waiting: use another one",
             )
 
