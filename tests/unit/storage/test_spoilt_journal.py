@@ -19,6 +19,7 @@ from storage_kit.directories import (
 from tidelog.errors import LogCorrupt
 from tidelog.model import PartitionId
 from tidelog_broker.storage import DataDirectory, Log, names
+from tidelog_broker.storage.journal import JournalState
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
 START, END = 20, 30
@@ -237,3 +238,15 @@ def test_a_watermark_that_is_older_than_a_cut_proves_nothing(tmp_path: Path) -> 
     log = open_log(directory)
     assert (log.log_end, log.damaged_ranges) == (5, [])
     directory.close()
+
+
+def test_a_cut_claims_nothing_for_a_log_that_was_never_synced() -> None:
+    """A power cut between the cut and its end would leave less than was claimed: damage."""
+    state = JournalState()
+    state.take_cut(OTHER, 3)
+    assert state.ends[OTHER] == 0
+    state.take_end(OTHER, 5)
+    state.take_cut(OTHER, 7)
+    assert state.ends[OTHER] == 5
+    state.take_cut(OTHER, 3)
+    assert state.ends[OTHER] == 3

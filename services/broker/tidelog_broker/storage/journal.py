@@ -121,7 +121,7 @@ class JournalState:
 
     def take_cut(self, partition_id: PartitionId, end: int) -> None:
         """The log is about to be cut."""
-        self.ends[partition_id] = min(end, self.ends.get(partition_id, end))
+        self.ends[partition_id] = min(end, self.ends.get(partition_id, 0))
         self.cuts[partition_id] = (CUT, end)
 
     def take_reset(self, partition_id: PartitionId, start: int) -> None:
