@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tidelog import AsyncProducer, ClientClosed, Producer, Refused
+from tidelog import AsyncProducer, ClientClosed, Consumer, Producer, Refused
 from tidelog.errors import InvalidRequest
 from tidelog_node.testing import InProcessCluster
 
@@ -204,3 +204,47 @@ def test_a_second_close_waits_for_the_first_one(tidelog_cluster: InProcessCluste
         await closing
 
     asyncio.run(main())
+
+
+def test_a_forked_child_waits_for_nobody_who_was_closing(
+    tidelog_cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that held the lock at the fork is not there to let it go."""
+    with (
+        Producer[bytes, bytes](tidelog_cluster.address) as producer,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        threads.submit(producer._closing.acquire).result()
+        with monkeypatch.context() as forked:
+            forked.setattr(producer, "_process_id", 0)
+            producer.close()
+        threads.submit(producer._closing.release).result()
+
+
+def test_a_close_that_is_interrupted_before_it_began_is_made_by_the_next(
+    tidelog_cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    producer = Producer[bytes, bytes](tidelog_cluster.address, linger_ms=FOREVER_MS)
+    delivery = producer.send("orders", b"first")
+    with monkeypatch.context() as early:
+        early.setattr(producer._thread, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            producer.close()
+    producer.close()
+    assert delivery.done()
+    assert not producer._thread.is_alive
+
+
+def test_who_comes_just_behind_a_close_meets_no_closed_loop(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    """A record that was added before the end wakes the engine behind it; a reader gives back."""
+    producer = Producer[bytes, bytes](tidelog_cluster.address)
+    consumer = Consumer(tidelog_cluster.address)
+    producer.close()
+    consumer.close()
+    producer._wake()
+    consumer._give_back("anywhere", 1 << 40)

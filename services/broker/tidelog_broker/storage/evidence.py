@@ -3,8 +3,8 @@
 Three files tell it: the journal, the clean marker and the watermarks. Which of them is believed is
 decided here. A journal that is whole is believed before all else. Where some of it could not be
 read, the marker of a clean stop and the watermarks stand in, and recovery hears that the journal
-may lag behind: what is missing in it is never a reason to remove what lies in a log. Nobody has
-acknowledged more than is durable, so that the watermarks tell what a torn tail can't be.
+may lag behind: what is missing in it is never a reason to remove what lies in a log. Where it is
+lost as a whole, the watermarks tell what was acknowledged, and so is no torn tail.
 """
 
 from __future__ import annotations
