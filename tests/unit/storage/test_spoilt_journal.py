@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,14 +121,87 @@ def test_what_was_lost_is_remembered_until_every_log_was_recovered(
     journal = written(tmp_path, cleanly=False)
     content = journal.read_bytes()
     ends = frame_ends(content)
-    begin, end = ends[-6], ends[-2]  # all that tells of the first log's second half
+    begin, end = ends[1], ends[-3]  # all that tells of the first log's second half
     journal.write_bytes(content[:begin] + bytes(end - begin) + content[end:])
     open_directory(LocalDisk(tmp_path)).abandon()
-    assert "can't be read everywhere" in caplog.text
+    assert "the journal is damaged" in caplog.text
     directory = open_directory(LocalDisk(tmp_path))
     check(open_log(directory), START)
     directory.abandon()
     reopened(tmp_path).close()
+
+
+def unreadable_from(journal: Path, position: int) -> None:
+    """All of it behind some position is zeroes."""
+    content = journal.read_bytes()
+    journal.write_bytes(content[:position].ljust(len(content), b"\0"))
+
+
+@pytest.mark.parametrize("is_last_told", [True, False])
+def test_what_was_announced_and_cannot_be_read_is_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_last_told: bool
+) -> None:
+    """Unless nothing says any more that it was durable once."""
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    for _ in range(START):
+        append(log, LARGE)
+    commit(directory, log)
+    log.advance_log_start(START, now_ms=NOW_MS)
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    content = journal.read_bytes()
+    *_, begin, end, _ = frame_ends(content)
+    journal.write_bytes(spoilt(content, end - 1))
+    if not is_last_told:
+        unreadable_from(journal, begin)
+    directory = open_directory(LocalDisk(tmp_path))
+    assert ("the journal is damaged" in caplog.text) is is_last_told
+    assert directory.durable_evidence_intact is not is_last_told
+    open_log(directory)
+    directory.close()
+
+
+def test_a_torn_gap_is_no_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A power cut may keep later sectors of what was not synced, and lose earlier ones."""
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    append(log, LARGE)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    (journal,) = tmp_path.glob("journal-*")
+    begin = journal.stat().st_size
+    for _ in range(2):
+        append(log, LARGE)
+        log.sync()
+        directory.journal_ends()
+    directory.abandon()
+    content = journal.read_bytes()
+    journal.write_bytes(spoilt(content, begin + 30))
+    directory = open_directory(LocalDisk(tmp_path))
+    assert directory.durable_evidence_intact
+    assert caplog.text == ""
+    assert open_log(directory).log_end == 3
+    directory.close()
+
+
+def test_where_the_end_is_torn_a_log_does_not_begin_behind_what_was_lost(tmp_path: Path) -> None:
+    """A power cut kept the name of the second segment alone: nothing in it was acknowledged."""
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    for _ in range(10):
+        append(log, LARGE)
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    with journal.open("ab") as file:
+        file.write(b"\0\0\0\x1dtorn")
+    first, *others = sorted(tmp_path.glob("topics/*/0/*.log"))
+    assert others
+    first.unlink()
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    assert (log.log_start, log.log_end, log.damaged_ranges) == (0, 0, [])
+    directory.close()
 
 
 def test_a_torn_end_is_what_a_power_cut_leaves(
@@ -207,10 +281,16 @@ def test_without_a_journal_what_was_acknowledged_is_damaged_and_not_gone(
     directory.close()
 
 
-def test_without_a_journal_a_log_without_files_goes_on_where_it_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["topics/*/0/*.log", "topics/*/0", "topics/*", "topics"])
+@pytest.mark.parametrize("opened_at_once", [True, False])
+def test_without_a_journal_a_log_without_files_goes_on_where_it_ended(
+    tmp_path: Path, opened_at_once: bool, what: str
+) -> None:
     write_acknowledged(tmp_path)
-    for spoiled in (*tmp_path.glob("journal-*"), *tmp_path.glob("topics/*/0/*.log")):
-        spoiled.unlink()
+    for spoiled in (*tmp_path.glob("journal-*"), *tmp_path.glob(what)):
+        shutil.rmtree(spoiled) if spoiled.is_dir() else spoiled.unlink()
+    if not opened_at_once:
+        open_directory(LocalDisk(tmp_path)).abandon()
     directory = open_directory(LocalDisk(tmp_path))
     log = open_log(directory)
     assert log.log_end == END
@@ -234,7 +314,6 @@ def test_a_watermark_that_is_older_than_a_cut_proves_nothing(tmp_path: Path) -> 
     with journal.open("ab") as file:
         file.write(b"\0\0\0\x1dtorn")
     directory = open_directory(LocalDisk(tmp_path))
-    assert directory._journal.state.has_lost_lines
     log = open_log(directory)
     assert (log.log_end, log.damaged_ranges) == (5, [])
     directory.close()

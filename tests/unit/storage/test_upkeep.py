@@ -324,8 +324,8 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(
     assert log.fault is None
     full, again = caplog.records
     assert (full.levelname, again.levelname) == ("ERROR", "WARNING")
-    assert full.getMessage().startswith("the disk is full (990 bytes are free, 1000 are kept")
-    assert again.getMessage().startswith("the disk has space again (180990 bytes)")
+    assert full.getMessage().startswith("the disk is full (810 bytes are free, 1000 are kept")
+    assert again.getMessage().startswith("the disk has space again (180810 bytes)")
     directory.close()
 
 

@@ -101,7 +101,12 @@ class DataDirectory:
         self.storage_uuid = identity.read_or_make(disk, new_storage_uuid)
         self._take_clean_marker()
         disk.make_directory(names.TOPICS)
-        self._journal = Journal(disk, self.config.flush_policy, self.config.journal_bytes)
+        self._journal = Journal(
+            disk,
+            self.config.flush_policy,
+            self.config.journal_bytes,
+            was_closed=bool(self._clean_states),
+        )
         self.volume = Volume(disk, self.config, self._journal)
         if disk.exists(names.WATERMARKS):
             try:
@@ -121,9 +126,10 @@ class DataDirectory:
             # What recovery builds on must not vanish with a name that was never synced.
             for topic_id in sorted({partition_id.topic_id for partition_id in stored}):
                 disk.sync_directory(names.topic_folder(topic_id))
+        known = self._evidence.known(stored)
         vouched = self._evidence.vouched()
         is_proved = not self._unproved
-        relieved(disk, partial(self._journal.begin, stored, vouched, is_proved=is_proved))
+        relieved(disk, partial(self._journal.begin, known, vouched, is_proved=is_proved))
         self._journal.sync()
         self.volume.space.check(now_ms)
 
@@ -178,15 +184,16 @@ class DataDirectory:
     def durable_evidence_intact(self) -> bool:
         """Whether all that was known to be durable has been found, in the logs opened so far.
 
-        After an unclean stop this needs a journal that was kept under `flush.policy=commit`: only
-        then does an intact log prove that no acknowledged record is missing.
+        After an unclean stop this needs a whole journal that was kept under `flush.policy=commit`:
+        only then does an intact log prove that no acknowledged record is missing.
         """
         if not all(log.evidence_intact for log in self._logs.values()):
             return False
         if self.was_clean:
             return True
         journal = self._journal
-        return journal.intact and journal.previous_policy is FlushPolicy.COMMIT
+        is_whole = journal.intact and not journal.state.has_lost_lines
+        return is_whole and journal.previous_policy is FlushPolicy.COMMIT
 
     def logs(self) -> list[Log]:
         """The logs that are open."""
@@ -262,7 +269,7 @@ class DataDirectory:
         return log
 
     def _is_known(self, partition_id: PartitionId) -> bool:
-        if self._journal.state.ends.get(partition_id, 0) > 0:
+        if self._journal.state.ends.get(partition_id, 0) != 0:
             return True
         return self._disk.exists(names.partition_folder(partition_id))
 

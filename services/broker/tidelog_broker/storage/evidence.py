@@ -2,9 +2,10 @@
 
 Three files tell it: the journal, the clean marker and the watermarks. Which of them is believed is
 decided here. A journal that is whole is believed before all else. Where some of it could not be
-read, the marker of a clean stop and the watermarks stand in, and recovery hears that the journal
-may lag behind: what is missing in it is never a reason to remove what lies in a log. Where it is
-lost as a whole, the watermarks tell what was acknowledged, and so is no torn tail.
+read that was durable once, the marker of a clean stop and the watermarks stand in, and recovery
+hears that the journal may lag behind: what is missing in it is never a reason to remove what lies
+in a log. A torn end is no such thing: nobody acted on what it held. Where the journal is lost as a
+whole, the watermarks tell what was acknowledged, and so is no torn tail.
 """
 
 from __future__ import annotations
@@ -36,19 +37,15 @@ class Evidence:
     watermarks: Mapping[PartitionId, tuple[int, int]]
 
     def say_what_is_lost(self, stored: Collection[PartitionId]) -> None:
-        """A torn end is what any power cut may leave; of the rest somebody should know."""
+        """A torn end is what any power cut may leave; of the rest somebody has to know."""
         if stored and not self.journal.intact:
             logger.error(
-                "the journal is lost, or can't be read from its beginning on: %s",
+                "the journal is lost, or can't be read from its beginning on: %s. Look after the"
+                " disk",
                 _IN_ITS_PLACE,
             )
-        elif self.journal.state.has_lost_lines and self.clean_states:
-            logger.error("the journal is damaged: %s", _IN_ITS_PLACE)
-        elif self.journal.has_gap:
-            logger.warning(
-                "the journal can't be read everywhere, as a power cut or a spoilt disk leaves it:"
-                " it may know less of logs than they hold"
-            )
+        elif self.journal.is_damaged:
+            logger.error("the journal is damaged: %s. Look after the disk", _IN_ITS_PLACE)
 
     def marks(self, partition_id: PartitionId) -> tuple[int, int]:
         """(log start, high watermark); those of a deleted namesake do not count."""
@@ -90,6 +87,10 @@ class Evidence:
         """
         durable = (key for key, end in self.journal.state.ends.items() if end > 0)
         return {key for key in (*stored, *durable) if self.of_clean_stop(key) is None}
+
+    def known(self, stored: Iterable[PartitionId]) -> set[PartitionId]:
+        """The logs that are there, and those of which the watermarks say that they were."""
+        return {*stored, *(key for key, (end, _) in self.watermarks.items() if end > 0)}
 
     def expectation(self, partition_id: PartitionId) -> Expectation:
         """What recovery of a log is to find."""

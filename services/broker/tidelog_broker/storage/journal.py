@@ -10,9 +10,10 @@ bytes synced within the last ten milliseconds before an unclean stop passes for 
 
 A file begins with one STATE frame that replaces all before it, so an old file can go once the
 new one is durable. What is unreadable between two frames is passed over: each frame is true by
-itself, so that only what stands nowhere else is lost: nothing that anybody acted on where a power
-cut did it. Frames hold one byte of kind and lines of
-`key, offset[, offset]`:
+itself. A power cut spoils only what was never synced, which nobody acted on, and SYNCED frames tell
+how far that was: unreadable bytes behind the last such place are torn and count for nothing, those
+before it are damage, and what they said stands nowhere else. Frames hold one byte of kind and lines
+of `key, offset[, offset]`:
 
     key    16 bytes topic id, 4 bytes partition
     STATE  1 byte flush policy, and whether lines are lost, then lines of key, durable end (-1: not
@@ -20,10 +21,12 @@ cut did it. Frames hold one byte of kind and lines of
     ENDS   key, durable end (also: a cut is done)
     STARTS key, log start
     CUT    key, new end          RESET  key, new start          DELETE key, 0
+    SYNCED 8 bytes: when it was written the file was durable up to this position
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
@@ -53,6 +56,7 @@ STARTS: Final = 3
 CUT: Final = 4
 RESET: Final = 5
 DELETE: Final = 6
+SYNCED: Final = 7
 
 _STATE_LINE: Final = struct.Struct(">16sIqq")
 _LINE: Final = struct.Struct(">16sIq")
@@ -62,10 +66,10 @@ _OFFSET: Final = struct.Struct(">q")
 UNKNOWN_END: Final = -1
 #: A policy's number in a STATE frame is its place here: the later, the less it proves.
 _POLICIES: Final = (FlushPolicy.COMMIT, FlushPolicy.INTERVAL, FlushPolicy.OS)
-#: Added to it: some of what came before could not be read, and not every log is proved since.
+#: Added to it: some of what came before was damaged, and not every log is proved since.
 _LOST_LINES: Final = 0x80
 #: How a frame behind unreadable bytes may begin: not three bytes long, and of a kind that is.
-_FRAME_BEGINS: Final = re.compile(rb"(?=\x00[\x00-\xff]{7}[\x02-\x06])", re.DOTALL)
+_FRAME_BEGINS: Final = re.compile(rb"(?=\x00[\x00-\xff]{7}[\x02-\x07])", re.DOTALL)
 
 
 def key_of(partition_id: PartitionId) -> bytes:
@@ -84,7 +88,7 @@ class JournalState:
     deleted: set[PartitionId] = field(default_factory=set)
     #: The flush policy under which the ends were written.
     policy: FlushPolicy | None = None
-    #: Some of it could not be read: what is missing here may stand in other files.
+    #: Some of it is damaged: what is missing here may stand in other files.
     has_lost_lines: bool = False
 
     def apply(self, kind: int, lines: memoryview) -> None:
@@ -149,15 +153,18 @@ _APPLY: Final = {
 class Journal:
     """The journal of an open data directory: read when it is made, written from `begin` on."""
 
-    def __init__(self, disk: Disk, policy: FlushPolicy, bytes_max: int) -> None:
+    def __init__(
+        self, disk: Disk, policy: FlushPolicy, bytes_max: int, *, was_closed: bool = False
+    ) -> None:
+        """With `was_closed` the last process synced all of it: nothing can be torn."""
         self._disk = disk
         self._policy = policy
         self._bytes_max = bytes_max
         self.state = JournalState()
         #: False when the journal was missing or its beginning unreadable.
         self.intact = True
-        #: Unreadable bytes stand before some that can be read.
-        self.has_gap = False
+        #: Bytes that were durable can't be read any more.
+        self.is_damaged = False
         #: The policy of the process before this one; None when nothing is known of it.
         self.previous_policy: FlushPolicy | None = None
         #: Whether every log was opened, and so recovered where that was due, or closed cleanly.
@@ -170,30 +177,33 @@ class Journal:
         self._file: File
         #: How the STATE of the file in use begins.
         self._begun_with = 0
-        self._read()
+        #: How far the file in use is durable, and how far it says so itself.
+        self._synced = self._told_synced = 0
+        self._read(was_closed=was_closed)
 
-    def _read(self) -> None:
-        """Read every journal file in order."""
+    def _read(self, *, was_closed: bool) -> None:
+        """Read every journal file in order; the newest one with a whole beginning counts."""
         numbers = sorted(
             number
             for name in self._disk.list_directory("")
             if (number := names.journal_number(name)) is not None
         )
-        whole = [self._read_file(names.journal(number)) for number in numbers]
+        whole = [self._read_file(names.journal(number), was_closed) for number in numbers]
         # A crash may have kept the newest file from being written; its predecessor then holds all.
         self.intact = any(whole)
+        self.state.has_lost_lines |= self.is_damaged
         self.previous_policy = self.state.policy
         self._number = numbers[-1] if numbers else 0
         self._outdated = [names.journal(number) for number in numbers]
 
     def begin(
         self,
-        stored: Iterable[PartitionId],
+        known: Iterable[PartitionId],
         vouched: Mapping[PartitionId, tuple[int, int]],
         *,
         is_proved: bool,
     ) -> None:
-        """Begin this process's file, in a directory that holds these logs.
+        """Begin this process's file, in a directory that holds these logs, or held them.
 
         It must not claim to know more of them than the files before it: another start may read it
         before they are recovered. Of those that were closed cleanly `vouched` tells end and start,
@@ -201,7 +211,7 @@ class Journal:
         """
         self.is_proved = is_proved
         if not self.intact:
-            self.state.ends.update(dict.fromkeys(stored, UNKNOWN_END))
+            self.state.ends.update(dict.fromkeys(known, UNKNOWN_END))
         if self.state.has_lost_lines or not self.intact:
             for partition_id, (end, start) in vouched.items():
                 self.state.ends[partition_id] = end
@@ -219,7 +229,8 @@ class Journal:
         policy = max(_POLICIES.index(self._policy), _POLICIES.index(before))
         return policy | (_LOST_LINES if self.state.has_lost_lines else 0)
 
-    def _read_file(self, path: str) -> bool:
+    def _read_file(self, path: str, was_closed: bool) -> bool:
+        """Take what it says; False when its beginning can't be read, and so nothing is taken."""
         content = self._disk.read_bytes(path)
         try:
             check_header(content, _MAGIC, _VERSION, path)
@@ -227,22 +238,25 @@ class Journal:
             raise
         except DamagedFile:
             return False
-        found_state = False
+        spoilt: list[int] = []
+        synced = len(content) if was_closed else 0
         position = HEADER_SIZE
         while position < len(content):
             for end, payload in frames(content, position):
-                if not found_state and payload[0] != STATE:
+                if position == HEADER_SIZE and payload[0] != STATE:
                     return False
-                found_state = True
-                self.state.apply(payload[0], payload[1:])
+                if payload[0] == SYNCED:
+                    synced = max(synced, _synced_position(payload))
+                else:
+                    self.state.apply(payload[0], payload[1:])
                 position = end
-            if not found_state:
+            if position == HEADER_SIZE:
                 return False
             if position < len(content):
-                self.state.has_lost_lines = True
+                spoilt.append(position)
                 position = _next_frame(content, position + 1)
-                self.has_gap |= position < len(content)
-        return found_state
+        self.is_damaged = any(position < synced for position in spoilt)
+        return position > HEADER_SIZE
 
     def _begin_file(self) -> File:
         self._number += 1
@@ -269,6 +283,7 @@ class Journal:
             self._number -= 1
             raise
         self._begun_with = kind[1]
+        self._synced = self._told_synced = 0
         self.dirty = self.name_is_new = True
         return file
 
@@ -280,11 +295,29 @@ class Journal:
         lines = [bytes([kind])]
         for _, key, offset in entries:
             lines += (key, _OFFSET.pack(offset))
-        self._file.append([frame(b"".join(lines))])
+        self._append(frame(b"".join(lines)))
         self.dirty = True
         take = _APPLY[kind]
         for partition_id, _, offset in entries:
             take(self.state, partition_id, offset)
+
+    def _append(self, *written: bytes) -> None:
+        """Write frames, and before them how far the file is durable, unless it says so already."""
+        synced = self._synced
+        if synced > self._told_synced:
+            written = (frame(bytes([SYNCED]) + _OFFSET.pack(synced)), *written)
+        if written:
+            self._file.append(written)
+        self._told_synced = synced
+
+    def tell_synced(self) -> None:
+        """What was announced is durable: say so before anybody acts on it, as far as there is room.
+
+        It need not be durable itself. It proves that an announcement which can't be read later is
+        damage, and not the torn end of the journal.
+        """
+        with contextlib.suppress(OSError):
+            self._append()
 
     def sync(self) -> None:
         """Make all of it durable, from the thread that also appends."""
@@ -295,10 +328,11 @@ class Journal:
     def begin_sync(self) -> JournalSync:
         """What a thread has to do so that everything written up to now is durable."""
         self.dirty = False
-        return JournalSync(self._disk, self._file, self.name_is_new)
+        return JournalSync(self._disk, self._file, self._file.size, self.name_is_new)
 
     def finish_sync(self, done: JournalSync) -> None:
         """The sync succeeded: the files before this one have no more to tell."""
+        self._synced = max(self._synced, done.end)
         if done.name_is_new and self.name_is_new:
             self.name_is_new = False
             for path in self._outdated:
@@ -331,6 +365,13 @@ class Journal:
         self._file.close()
 
 
+def _synced_position(payload: memoryview) -> int:
+    if len(payload) != 1 + _OFFSET.size:
+        raise DamagedFile("A SYNCED frame of the journal is not one")
+    (position,) = _OFFSET.unpack_from(payload, 1)
+    return int(position)
+
+
 def _next_frame(content: bytes, position: int) -> int:
     """Where the next whole frame begins; the end when there is none."""
     for found in _FRAME_BEGINS.finditer(content, position):
@@ -342,11 +383,13 @@ def _next_frame(content: bytes, position: int) -> int:
 class JournalSync:
     """One sync of the journal, made on the loop and run in a thread."""
 
-    __slots__ = ("_disk", "_file", "name_is_new")
+    __slots__ = ("_disk", "_file", "end", "name_is_new")
 
-    def __init__(self, disk: Disk, file: File, name_is_new: bool) -> None:
+    def __init__(self, disk: Disk, file: File, end: int, name_is_new: bool) -> None:
         self._disk = disk
         self._file = file
+        #: Where the file ended when the sync began.
+        self.end = end
         self.name_is_new = name_is_new
 
     @property

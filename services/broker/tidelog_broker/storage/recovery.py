@@ -44,7 +44,7 @@ class Expectation:
     log_start: int = 0
     #: A cut that was announced and may not have happened: (CUT or RESET, offset).
     cut: tuple[int, int] | None = None
-    #: Some of the journal is lost: the log may end further on, and start there.
+    #: Some of the journal is damaged: the log may end further on, and start there.
     may_lag: bool = False
     #: Where the journal can't say it: everything below was acknowledged, so that nothing is cut.
     acknowledged_end: int = 0

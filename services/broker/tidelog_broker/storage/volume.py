@@ -253,6 +253,7 @@ class Volume:
                 self.space.fail(f"the journal could not be written: {error}")
             raise
         self.sync_journal()
+        self.journal.tell_synced()
 
     def write_journal(self, kind: int, entries: Iterable[tuple[PartitionId, bytes, int]]) -> None:
         """Write what has to stand there also on a full disk; raises OSError."""
