@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from harness.nodes import LiveNode, on_node
-from tidelog import Admin, AsyncProducer, Consumer, DeliveryExpired, Producer
+from tidelog import Admin, AsyncProducer, Consumer, DeliveryExpired, OutcomeUnknown, Producer
 from tidelog.cli import main
 from tidelog_node.testing import InProcessCluster
 from tidelog_runtime.adapters.running_calls import RunningCalls
@@ -89,12 +89,16 @@ def test_a_producer_that_is_turned_away_comes_again(
 def test_a_record_whose_streams_are_all_turned_away_is_certainly_not_written(
     tidelog_cluster: InProcessCluster, turned_away: Counter[str]
 ) -> None:
+    """Unless its deadline comes while one of them is tried, which a busy machine makes likely."""
     with Producer(tidelog_cluster.address) as producer:
-        turned_away["ProduceStream"] = many = 1_000
-        delivery = producer.send("orders", b"1", delivery_timeout=1)
-        with pytest.raises(DeliveryExpired, match=r"max\.concurrent\.rpcs"):
-            delivery.result()
-        assert 1 <= many - turned_away["ProduceStream"] <= 20, "it waits between attempts"
+        turned_away["ProduceStream"] = many = 10_000
+        errors = [producer.send("orders", b"1", delivery_timeout=1).exception()]
+        while isinstance(errors[-1], OutcomeUnknown) and len(errors) < 20:
+            errors.append(producer.send("orders", b"1", delivery_timeout=1).exception())
+        assert isinstance(errors[-1], DeliveryExpired)
+        assert "max.concurrent.rpcs" in str(errors[-1])
+        attempts = many - turned_away["ProduceStream"]
+        assert 1 <= attempts <= 20 * len(errors), "it waits between attempts"
         turned_away.clear()
         assert producer.send("orders", b"2").result().offset == 0
 
