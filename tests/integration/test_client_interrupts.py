@@ -6,12 +6,22 @@ import asyncio
 import gc
 import logging
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tidelog import OutcomeUnknown, Producer, Refused
+from tidelog import (
+    AsyncProducer,
+    Delivery,
+    OutcomeUnknown,
+    Producer,
+    Refused,
+    RequestTimedOut,
+)
 from tidelog_node.testing import InProcessCluster
 
 INTERRUPTED_AFTER_S = 0.3
@@ -51,3 +61,101 @@ def test_a_producer_that_is_interrupted_while_closing(
     assert isinstance(handle.exception(0), OutcomeUnknown | Refused)
     assert not caplog.records
     producer.close()
+
+
+def test_what_an_interrupted_close_could_not_tell_the_next_one_does(
+    tidelog_cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Producer(tidelog_cluster.address)
+    producer.send("orders", b"before").result()
+    tidelog_cluster.cut_network(silently=True)
+    producer.send("orders", b"cut off")
+    with interrupted():
+        producer.close()
+    assert "The closing of a producer was interrupted: 1 record was not" in caplog.text
+    with pytest.raises(OutcomeUnknown, match="1 record was not acknowledged"):
+        producer.close()
+    producer.close()
+
+
+def test_a_wait_that_was_interrupted_says_nothing_of_the_thread_that_was_waited_for(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    """Python takes a thread for dead whose `join` was interrupted; its records go on."""
+    producer = Producer(tidelog_cluster.address)
+    producer.send("orders", b"before").result()
+    is_called, may_close, closes = threading.Event(), threading.Event(), threading.Event()
+
+    def close(_: Delivery) -> None:
+        is_called.set()
+        may_close.wait()
+        producer.close()
+        closes.set()
+
+    producer.send("orders", b"first", on_delivery=close)
+    is_called.wait()
+    tidelog_cluster.cut_network(silently=True)
+    handle = producer.send("orders", b"second")
+    may_close.set()
+    closes.wait()
+    with interrupted():
+        producer.close()
+    assert not handle.done()
+    with pytest.raises(RequestTimedOut):
+        handle.result(timeout=0)
+    tidelog_cluster.heal_network()
+    producer.close()
+    assert handle.result(timeout=0).offset == 2
+
+
+ENDS_BEHIND_A_CLOSE = """
+import sys, threading
+from tidelog import Producer
+from tidelog.producer import producer as module
+from tidelog_node.testing import InProcessCluster
+module.EXIT_LIMIT_S = 0.5
+cluster = InProcessCluster()
+cluster.start()
+producer = Producer(cluster.address)
+producer.send("orders", b"before").result()
+begun, go_on, closes = threading.Event(), threading.Event(), threading.Event()
+def close(_):
+    begun.set(); go_on.wait(); producer.close(); closes.set()
+producer.send("orders", b"first", on_delivery=close)
+begun.wait()
+cluster.cut_network(silently=True)
+producer.send("orders", b"second")
+go_on.set(); closes.wait()
+"""
+
+
+def test_at_exit_a_record_behind_an_unwaited_close_is_told_of() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS_BEHIND_A_CLOSE], capture_output=True, text=True, check=False
+    )
+    assert "At exit, from a producer that was never closed: 1 record was not" in ended.stderr
+    assert ended.returncode == 0
+
+
+def test_what_a_signal_raises_in_a_callback_ends_the_program(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    """As it would anywhere else on the main thread; the verdicts of others are told before."""
+    told: list[Delivery] = []
+    producer = AsyncProducer(tidelog_cluster.address)
+
+    def leave(_: Delivery) -> None:
+        raise SystemExit(7)
+
+    async def send() -> None:
+        await producer.send("orders", b"before")
+        producer.send_nowait("orders", b"1", on_delivery=leave)
+        producer.send_nowait("orders", b"2", on_delivery=told.append)
+
+    with asyncio.Runner() as runner:
+        runner.run(send())
+        with pytest.raises(SystemExit) as ended:
+            runner.get_loop().run_forever()
+        runner.run(producer.close())
+    assert ended.value.code == 7
+    assert len(told) == 1

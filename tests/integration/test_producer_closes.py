@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
-from tidelog import AsyncProducer, ClientClosed, Consumer, Producer, Refused
+from tidelog import AsyncProducer, ClientClosed, Consumer, Producer, Refused, RequestTimedOut
 from tidelog.errors import InvalidRequest
 from tidelog_node.testing import InProcessCluster
 
@@ -248,3 +249,54 @@ def test_who_comes_just_behind_a_close_meets_no_closed_loop(
     consumer.close()
     producer._wake()
     consumer._give_back("anywhere", 1 << 40)
+
+
+def test_a_close_that_is_interrupted_as_it_begins_keeps_nobody_out(
+    tidelog_cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes once the lock is taken, and before anybody knows that it was."""
+    producer = Producer(tidelog_cluster.address)
+    real = producer._closing
+
+    class Interrupting:
+        def acquire(self, timeout: float) -> bool:
+            real.acquire(timeout=timeout)
+            raise KeyboardInterrupt
+
+        def release(self) -> None:
+            real.release()
+
+    monkeypatch.setattr(producer, "_closing", Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    monkeypatch.setattr(producer, "_closing", real)
+    with ThreadPoolExecutor(1) as others:
+        others.submit(producer.close, 60).result()
+    assert not producer._thread.is_alive
+
+
+def test_room_that_another_thread_is_quicker_to_take_is_no_missing_room(
+    tidelog_cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was told that there is room need not look again: it may go beyond by a record."""
+    with Producer(tidelog_cluster.address, buffer_memory=10_000, linger_ms=FOREVER_MS) as producer:
+        first = producer.send("orders", bytes(9_000))
+        producer.send("orders", bytes(9_000), partition=0)
+        monkeypatch.setattr(producer, "_room", Mock(wait_for=lambda *_: True))
+        last = producer.send("orders", b"beyond")
+        assert {first.result().offset, last.result().offset} <= {0, 1, 2}
+
+
+def test_a_wait_that_has_ended_leaves_nothing_with_the_record(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    with Producer(tidelog_cluster.address) as producer:
+        producer.send("orders", b"before").result()
+        tidelog_cluster.cut_network(silently=True)
+        delivery = producer.send("orders", b"under way")
+        for _ in range(3):
+            with pytest.raises(RequestTimedOut):
+                delivery.result(timeout=0)
+        assert delivery._batch._callbacks == []
+        tidelog_cluster.heal_network()
+        delivery.result()

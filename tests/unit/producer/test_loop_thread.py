@@ -129,3 +129,49 @@ def test_the_last_work_is_begun_whatever_interrupts_the_wait_for_it(
         thread.finish(closing)
     assert ended == ["begun", "ended"]
     assert not thread.is_alive
+
+
+def test_the_last_work_is_begun_though_nobody_gets_as_far_as_to_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two signals: one before the loop has heard of the work, one before it is told to hurry."""
+    thread = LoopThread("test-loop")
+    schedule = thread.loop.call_soon_threadsafe
+    ended: list[str] = []
+    interrupted_at = iter([True, False, True])
+
+    async def closing() -> None:
+        try:
+            ended.append("begun")
+            await never()
+        finally:
+            ended.append("ended")
+
+    def interrupted(*given: Any, **named: Any) -> object:
+        if next(interrupted_at, False):
+            raise KeyboardInterrupt
+        return schedule(*given, **named)
+
+    monkeypatch.setattr(thread.loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        thread.finish(closing)
+    assert ended == ["begun", "ended"]
+    assert not thread.is_alive
+
+
+def test_many_stops_at_once_are_one() -> None:
+    for _ in range(50):
+        thread = LoopThread("test-loop")
+        together = threading.Barrier(3)
+
+        def stop(thread: LoopThread = thread, together: threading.Barrier = together) -> None:
+            together.wait()
+            thread.stop()
+
+        stoppers = [threading.Thread(target=stop) for _ in range(3)]
+        for stopper in stoppers:
+            stopper.start()
+        for stopper in stoppers:
+            stopper.join()
+        assert thread.loop.is_closed()
+        assert not thread.is_alive

@@ -61,6 +61,7 @@ def send(path: HandingOver[Any, Any], topic: Any, **options: Any) -> object:
         ("orders", {"timestamp": 2**63}, "The timestamp 9223372036854775808 is not possible"),
         ("orders", {"on_delivery": 5}, "on_delivery=5 can't be called"),
         ("orders", {"delivery_timeout": "5"}, "'5' is no time limit, but of type str"),
+        ("orders", {"delivery_timeout": -(10**400)}, "A time limit of -10000"),
     ],
 )
 def test_an_argument_of_another_type_is_named(

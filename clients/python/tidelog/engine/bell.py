@@ -49,14 +49,14 @@ class Bells:
         for bell in list(self._waiting):
             bell.ring()
 
-    def wait_for(self, is_so: Callable[[], bool], limit_s: float) -> bool:
+    def wait_for(self, is_so: Callable[[], bool], limit_s: float | None = None) -> bool:
         """Whether it is so; looks now, and at each ring until the limit has passed."""
         bell = Bell()
-        until = monotonic() + limit_s
+        until = None if limit_s is None else monotonic() + limit_s
         try:
             self._waiting.add(bell)
             while not is_so():
-                if not bell.wait(until - monotonic()):
+                if not bell.wait(None if until is None else until - monotonic()):
                     return is_so()
             return True
         finally:

@@ -1,7 +1,9 @@
 """The event loop behind a synchronous client: one daemon thread that runs one loop.
 
 Sync clients hand coroutines to it and wait; user threads never touch gRPC. It knows the process it
-was made in, so that a client used after a fork says so instead of hanging.
+was made in, so that a client used after a fork says so instead of hanging. Invariants: a client's
+last work is begun, whoever is interrupted where; and whether the loop has ended is its own word. (A
+`Thread.join` that was interrupted says so of threads that run, up to Python 3.12.)
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
-from tidelog.engine.bell import Bell
+from tidelog.engine.bell import Bell, Bells
 from tidelog.errors import ClientClosed, ForkedClient
 from tidelog.forking import FORK_HINT
 
@@ -83,25 +85,44 @@ class LoopThread:
         self._process_id = os.getpid()
         self._calls: set[_Call[Any]] = set()
         self._is_ending = False
+        self._is_stopped = False
         self._has_ended = False
+        self._is_over = False
+        self._ends = Bells()
+        self._last: _LastWork | None = None
+        self._unwaited: asyncio.Task[None] | None = None
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        self.loop.run_until_complete(_cancel_the_rest())
-        # Whoever has not found this yet has been found by us: nobody waits for a call for ever.
-        self._has_ended = True
-        for call in list(self._calls):
-            call.release()
-        self.loop.close()
+        try:
+            asyncio.set_event_loop(self.loop)
+            self.loop.run_forever()
+            self._end_the_rest()
+        finally:
+            # Whoever has not found this yet has been found by us: nobody waits for a call for ever.
+            self._has_ended = True
+            for call in list(self._calls):
+                call.release()
+            self.loop.close()
+            self._is_over = True
+            self._ends.ring()
+
+    def _end_the_rest(self) -> None:
+        """What came with the end has its first step and is ended; a client's last work is begun."""
+        run = self.loop.run_until_complete
+        run(asyncio.sleep(0))
+        begun_late = None if self._last is None else self._last.hurry(self.loop)
+        if begun_late is not None:
+            with suppress(asyncio.CancelledError):
+                run(begun_late)
+        run(_cancel_the_rest())
 
     @property
     def is_alive(self) -> bool:
-        """False once stopped, and in a child process."""
-        return self._thread.is_alive() and os.getpid() == self._process_id
+        """False once the loop has ended, and in a child process."""
+        return not self._is_over and os.getpid() == self._process_id
 
     @property
     def is_current(self) -> bool:
@@ -109,19 +130,25 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def check(self) -> None:
-        """Raises when the loop can't serve this caller."""
+        """Raises when the loop can't serve this caller, nor end what he waits for."""
         if os.getpid() != self._process_id:
             raise ForkedClient(
                 f"{self._name} was made by process {self._process_id}, this is {os.getpid()}",
                 hint=FORK_HINT,
             )
-        if self._is_ending or not self._thread.is_alive():
+        if self._is_over:
+            raise self._closed()
+
+    def _check_open(self) -> None:
+        """Raises when the loop takes no more calls."""
+        self.check()
+        if self._is_ending:
             raise self._closed()
 
     def call(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Runs `work` on the loop and waits for its result; TimeoutError after the limit."""
         try:
-            self.check()
+            self._check_open()
         except BaseException:
             work.close()
             raise
@@ -163,37 +190,56 @@ class LoopThread:
         if self._is_ending:
             self.stop()
             return
-        last = _LastWork(closing)
+        last = self._last = _LastWork(closing)
         try:
             self.call(last.do())
         except BaseException:
             # A second Ctrl-C, say: the work was cancelled and comes to its end in a hurry.
             with suppress(RuntimeError):  # the loop is closed, and so is the client
-                self.loop.call_soon_threadsafe(last.hurry)
+                self.loop.call_soon_threadsafe(last.hurry, self.loop)
                 last.ended.wait(INTERRUPTED_S)
             raise
         finally:
             self.stop()
 
     def _finish_unwaited(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = self.loop.create_task(_LastWork(closing).do(), name=f"{self._name}-closing")
-        task.add_done_callback(lambda _: self._end())
+        self._last = _LastWork(closing)
+        self._unwaited = self.loop.create_task(self._last.do(), name=f"{self._name}-closing")
+        self._unwaited.add_done_callback(lambda _: self._end())
+
+    def cut_off(self) -> None:
+        """The last work that nobody waits for comes to its end in a hurry."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._cut_off)
+
+    def _cut_off(self) -> None:
+        if self._unwaited is not None:
+            self._unwaited.cancel()
 
     def stop(self) -> None:
         """Ends the loop and its thread."""
         if not self.is_alive:
             return
         self._end()
-        self._thread.join()
+        self.join(None)
 
-    def join(self, limit_s: float | None) -> None:
-        """Waits for an end that has begun, at most so long."""
-        self._thread.join(limit_s)
+    def join(self, limit_s: float | None) -> bool:
+        """Waits for an end that has begun, at most so long; whether it came."""
+        if not self._ends.wait_for(lambda: self._is_over, limit_s):
+            return False
+        self._thread.join()  # it has nothing left to do
+        return True
 
     def _end(self) -> None:
         self._is_ending = True
         with suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._stop_once)
+
+    def _stop_once(self) -> None:
+        """A second stop would cut off how the loop ends after the first."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            self.loop.stop()
 
     def _closed(self) -> ClientClosed:
         return ClientClosed(f"{self._name} is closed")
@@ -218,12 +264,14 @@ class _LastWork:
             finally:
                 self.ended.ring()
 
-    def hurry(self) -> None:
-        """On the loop, when it was cancelled: if before its first step, it does that now."""
-        if not self._has_begun:
-            task = asyncio.get_running_loop().create_task(self.do())
-            task.add_done_callback(_forget)
-            asyncio.get_running_loop().call_soon(task.cancel)
+    def hurry(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
+        """On the loop, when nobody will begin it any more: it is begun now, and soon cut off."""
+        if self._has_begun:
+            return None
+        task = loop.create_task(self.do())
+        task.add_done_callback(_forget)
+        loop.call_soon(task.cancel)
+        return task
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
@@ -242,8 +290,7 @@ async def _leave_nothing() -> None:
 
 
 async def _cancel_the_rest() -> None:
-    """Ends calls that came with the end; they have not had their first step yet."""
-    await asyncio.sleep(0)
+    """Ends calls that came with the end."""
     late = asyncio.all_tasks() - {asyncio.current_task()}
     for task in late:
         task.cancel()

@@ -27,6 +27,7 @@ def seconds(limit: Any) -> float | None:
         )
     if not value >= 0:  # also of what is no number
         raise InvalidRequest(
-            f"A time limit of {value:g} s is not possible", hint="Give 0 or more, or None for none"
+            f"A time limit of {value!r:.80} s is not possible",
+            hint="Give 0 or more, or None for none",
         )
     return min(value, LONGEST_S)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from copy import copy
@@ -146,12 +147,15 @@ class BatchDelivery:
         if self.is_settled:
             return
         settled = Bell()
+        ring = settled.ring
         self._hurry_up(blocks=True)
-        self.when_settled(settled.ring)
+        self.when_settled(ring)
         left_s = limit_s
         if limit_s is not None and begun_at is not None:
             left_s = max(begun_at + limit_s - monotonic(), 0.0)
         if not settled.wait(left_s):
+            with suppress(ValueError):  # it has come
+                self._callbacks.remove(ring)
             raise RequestTimedOut(
                 f"No verdict on the record for {self.topic}-{self.partition} within {limit_s} s",
                 hint="It is still under way; ask again, or wait for delivery_timeout_ms",
@@ -258,6 +262,8 @@ class Delivery:
     def _call(self, callback: Callable[[Delivery], object]) -> None:
         try:
             callback(self)
+        except (KeyboardInterrupt, SystemExit) as ending:
+            _pass_on(ending, callback)
         except BaseException:
             # The verdicts of others must not depend on it, nor the thread that tells them.
             logger.exception("A delivery callback failed: %r", callback)
@@ -390,6 +396,24 @@ class Deliveries:
 
     def __repr__(self) -> str:
         return f"<Deliveries of {self._count} records: {'done' if self.done() else 'under way'}>"
+
+
+def _pass_on(ending: BaseException, callback: object) -> None:
+    """What a signal's handler raises in a callback ends the program, as it would anywhere else.
+
+    Once the others were told, that is. In a thread that is not the main one it ends nothing.
+    """
+    loop = asyncio._get_running_loop()
+    if threading.current_thread() is not threading.main_thread():
+        logger.error("A delivery callback failed: %r", callback, exc_info=ending)
+    elif loop is None:
+        raise ending
+    else:
+        loop.call_soon(_raise, ending)
+
+
+def _raise(ending: BaseException) -> None:
+    raise ending
 
 
 def _by_index(order: list[int]) -> list[int]:

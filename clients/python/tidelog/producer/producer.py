@@ -86,6 +86,7 @@ class Producer(ThreadSends[K, V]):
         self._closing = threading.RLock()
         self._is_closed = False
         self._closes_unwaited = False
+        self._has_told = False
         key_writer, value_writer = writer_of(key, "key"), writer_of(value, "value")
         self._thread = LoopThread("tidelog-producer")
         accumulator = accumulator_of(
@@ -196,7 +197,8 @@ class Producer(ThreadSends[K, V]):
         What has none then is `OutcomeUnknown` if it may have been written, else refused. Raises
         when records failed that nobody has asked about, naming them. In a delivery callback, and
         in a signal's handler that interrupts a `send`, it begins all this and returns: leaving the
-        `with` block, or the next `close()`, waits for it.
+        `with` block, or the next `close()`, waits for it. While another thread closes the producer
+        it waits for that thread, at most `timeout` seconds, and raises nothing.
         """
         error = self._close(seconds(timeout))
         if error is not None:
@@ -207,14 +209,16 @@ class Producer(ThreadSends[K, V]):
             return None
         may_wait = self._may_wait()
         patience_s = -1.0 if limit_s is None else limit_s
-        if not self._closing.acquire(timeout=patience_s if may_wait else 0):
-            return None  # another thread closes it, and may be waiting for this one
         try:
+            # Within, since an interrupt may come before anybody knows that it was taken.
+            if not self._closing.acquire(timeout=patience_s if may_wait else 0):
+                return None  # another thread closes it, and may be waiting for this one
             if self._is_closed:
-                return self._closed_unwaited(limit_s) if may_wait else None
+                return self._closed_before(limit_s) if may_wait else None
             return self._close_once(limit_s, may_wait=may_wait)
         finally:
-            self._closing.release()
+            with suppress(RuntimeError):  # it is another thread's
+                self._closing.release()
 
     def _close_once(self, limit_s: float | None, *, may_wait: bool) -> TidelogError | None:
         self._is_closed = True
@@ -227,8 +231,11 @@ class Producer(ThreadSends[K, V]):
         except BaseException:
             # Interrupted. Should that have been before the loop was told, another may tell it.
             self._is_closed = not self._thread.is_alive
+            failure = self._pipeline.failures.summary()
+            if failure is not None:
+                logger.warning("The closing of a producer was interrupted: %s", failure)
             raise
-        return self._pipeline.failures.summary() if may_wait else None
+        return self._told() if may_wait else None
 
     async def _close_pipeline(self, limit_s: float | None) -> None:
         try:
@@ -236,12 +243,21 @@ class Producer(ThreadSends[K, V]):
         finally:
             lifetimes.closed(self)
 
-    def _closed_unwaited(self, limit_s: float | None) -> TidelogError | None:
-        """Who closed it could not wait, in a delivery callback, say: the next who closes does."""
-        if not self._closes_unwaited:
+    def _closed_before(self, limit_s: float | None) -> TidelogError | None:
+        """Who closed it could not wait, in a delivery callback, say: the next who closes does.
+
+        Or was interrupted before he was told what failed: the next one is.
+        """
+        if self._closes_unwaited:
+            # The limit may come first: then another may wait on.
+            self._closes_unwaited = not self._thread.join(limit_s)
+        return None if self._thread.is_alive else self._told()
+
+    def _told(self) -> TidelogError | None:
+        """What failed and nobody has asked about, for the first who has waited for the end."""
+        if self._has_told:
             return None
-        self._thread.join(limit_s)
-        self._closes_unwaited = self._thread.is_alive  # the limit came first: another may wait on
+        self._has_told = True
         return self._pipeline.failures.summary()
 
     def __repr__(self) -> str:
@@ -303,12 +319,14 @@ class Producer(ThreadSends[K, V]):
         return self._thread.call(self._pipeline.route(route.topic, limit_s, partition))
 
     def _make_room(self) -> None:
+        may_go_on = self._may_go_on()
         if not self._thread.is_current:
             self._hurry(blocks=True)
-            self._room.wait_for(self._may_go_on, self._settings.max_block_ms / 1000)
+            # One look decides: whoever is quicker may take the room, and this record goes beyond.
+            may_go_on = self._room.wait_for(self._may_go_on, self._settings.max_block_ms / 1000)
         if self._accumulator.refusal is not None:
             raise self._accumulator.refusal
-        if not self._accumulator.has_room():
+        if not may_go_on:
             raise BufferFull(
                 f"The producer holds {self._accumulator.used_bytes} bytes without a verdict;"
                 f" buffer_memory={self._settings.buffer_memory}",
@@ -333,6 +351,10 @@ class Producer(ThreadSends[K, V]):
     def at_exit(self) -> None:
         """The interpreter exits: what was sent gets its verdict, within a limit."""
         failure = self._close(EXIT_LIMIT_S)
+        if self._closes_unwaited:
+            # Somebody closes it without a limit, and nobody will wait for that any more.
+            self._thread.cut_off()
+            failure = self._close(EXIT_LIMIT_S)
         if failure is not None:
             logger.error("At exit, from a producer that was never closed: %s", failure)
 
