@@ -93,9 +93,17 @@ def test_whatever_a_callback_raises_the_others_have_their_verdicts(
         assert [handle.result(HANG_S).offset for handle in handles] == [0, 1, 2]
         assert producer.send("orders", b"next").result(HANG_S).offset == 3
 
+
+@pytest.mark.parametrize("failure", [asyncio.CancelledError(), ValueError()])
+def test_whatever_fails_in_a_callback_on_the_loop_the_others_have_their_verdicts(
+    tidelog_cluster: InProcessCluster, failure: BaseException
+) -> None:
+    """What ends the program does so: `test_client_interrupts`."""
+    callback = raises(failure)
+
     async def on_a_loop() -> list[int | None]:
         async with AsyncProducer(tidelog_cluster.address) as producer:
             handles = [producer.send_nowait("orders", b"x", on_delivery=callback) for _ in range(2)]
             return [(await handle).offset for handle in handles]
 
-    assert asyncio.run(on_a_loop()) == [4, 5]
+    assert asyncio.run(on_a_loop()) == [0, 1]
