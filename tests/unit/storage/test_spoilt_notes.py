@@ -146,7 +146,7 @@ def test_no_power_cut_on_the_way_loses_what_is_damaged(is_clean: bool, seed: int
 @pytest.mark.parametrize("watermarks", ["kept", "lost"])
 def test_nothing_is_cut_off_where_the_journal_is_lost_as_well(watermarks: str) -> None:
     """Neither tells then what was durable, and good batches lie behind the damage."""
-    disk, missing, _ = with_hole(is_clean=False)
+    disk, *_ = with_hole(is_clean=False)
     disk.replace(NOTE, b"")
     for name in disk.list_directory(""):
         if names.journal_number(name) is not None:
@@ -159,8 +159,7 @@ def test_nothing_is_cut_off_where_the_journal_is_lost_as_well(watermarks: str) -
         open_log(directory)
     assert disk.list_directory(FOLDER) == held
     disk.remove(NOTE)
-    end = missing if watermarks == "lost" else COUNT
-    assert open_log(directory).log_end == end, "as the refusal said"
+    assert open_log(directory).log_end == COUNT, "a gap between segments is damage"
     directory.close()
 
 

@@ -2,7 +2,8 @@
 
 The data directory writes them, each atomically and durably. The identity is written once. The
 marker is written last in a clean stop and deleted before anything else happens at the next start,
-so that its presence proves that all else is as it was left. Watermarks may lag and never lead.
+so that its presence proves that all else is as it was left. Watermarks may lag and never lead. Both
+say how far the journal was durable when they were written: what can't be read of it now is damage.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from typing import Final
 
 from tidelog.model import PartitionId, TopicId
 from tidelog_broker.storage.frames import DamagedFile, seal, unseal
+from tidelog_broker.storage.journal import JournalMark
 from tidelog_broker.storage.log_state import CleanState
 
 _IDENTITY: Final = b"TLid"
 _CLEAN: Final = b"TLcl"
 _WATERMARKS: Final = b"TLwm"
 _VERSION: Final = 1
-_CLEAN_VERSION: Final = 2
+_CLEAN_VERSION: Final = 3
+_WATERMARKS_VERSION: Final = 2
 
 #: Ends with the number of lines of leader epochs that follow it.
 _CLEAN_LINE: Final = struct.Struct(">16sIqqqqqqqI")
 _EPOCH_LINE: Final = struct.Struct(">iq")
 _WATERMARK_LINE: Final = struct.Struct(">16sIqq")
-#: A payload is never empty: it begins with the number of its lines.
-_COUNT: Final = struct.Struct(">I")
+#: How a payload begins: the number and the durable end of the journal, the number of lines.
+_HEAD: Final = struct.Struct(">QqI")
 STORAGE_UUID_BYTES: Final = 16
 
 
@@ -44,7 +47,9 @@ def decode_identity(content: bytes, path: str) -> bytes:
     return payload
 
 
-def encode_clean_marker(states: Iterable[tuple[PartitionId, CleanState]]) -> bytes:
+def encode_clean_marker(
+    journal: JournalMark, states: Iterable[tuple[PartitionId, CleanState]]
+) -> bytes:
     """The content of the clean marker."""
     count = 0
     parts = []
@@ -65,16 +70,18 @@ def encode_clean_marker(states: Iterable[tuple[PartitionId, CleanState]]) -> byt
             )
         )
         parts += [_EPOCH_LINE.pack(*line) for line in state.epochs]
-    return seal(_CLEAN, _CLEAN_VERSION, _COUNT.pack(count) + b"".join(parts))
+    return seal(_CLEAN, _CLEAN_VERSION, _HEAD.pack(*journal, count) + b"".join(parts))
 
 
-def decode_clean_marker(content: bytes, path: str) -> dict[PartitionId, CleanState]:
-    """What each log looked like when the broker stopped."""
+def decode_clean_marker(
+    content: bytes, path: str
+) -> tuple[JournalMark, dict[PartitionId, CleanState]]:
+    """The end of the journal, and what each log looked like when the broker stopped."""
     payload = unseal(content, _CLEAN, _CLEAN_VERSION, path)
     states = {}
     try:
-        (count,) = _COUNT.unpack_from(payload)
-        position = _COUNT.size
+        *journal, count = _HEAD.unpack_from(payload)
+        position = _HEAD.size
         for _ in range(count):
             topic_id, partition, *numbers, lines = _CLEAN_LINE.unpack_from(payload, position)
             position += _CLEAN_LINE.size
@@ -86,32 +93,31 @@ def decode_clean_marker(content: bytes, path: str) -> dict[PartitionId, CleanSta
         raise DamagedFile(f"{path} ends within a line", cause=str(error)) from None
     if position != len(payload):
         raise DamagedFile(f"{path} goes on behind its last line")
-    return states
+    return JournalMark(*journal), states
 
 
-def encode_watermarks(marks: Iterable[tuple[PartitionId, int, int]]) -> bytes:
+def encode_watermarks(journal: JournalMark, marks: Iterable[tuple[PartitionId, int, int]]) -> bytes:
     """The content of the watermarks file: (partition, high watermark, log start)."""
     lines = [
         _WATERMARK_LINE.pack(key.topic_id, key.partition, high_watermark, log_start)
         for key, high_watermark, log_start in marks
     ]
-    return seal(_WATERMARKS, _VERSION, _COUNT.pack(len(lines)) + b"".join(lines))
+    head = _HEAD.pack(*journal, len(lines))
+    return seal(_WATERMARKS, _WATERMARKS_VERSION, head + b"".join(lines))
 
 
-def decode_watermarks(content: bytes, path: str) -> dict[PartitionId, tuple[int, int]]:
-    """(high watermark, log start) by partition."""
-    lines = _lines(unseal(content, _WATERMARKS, _VERSION, path), _WATERMARK_LINE, path)
-    return {
+def decode_watermarks(
+    content: bytes, path: str
+) -> tuple[JournalMark, dict[PartitionId, tuple[int, int]]]:
+    """How far the journal was durable, and (high watermark, log start) by partition."""
+    payload = unseal(content, _WATERMARKS, _WATERMARKS_VERSION, path)
+    if len(payload) < _HEAD.size:
+        raise DamagedFile(f"{path} ends before its first line")
+    *journal, count = _HEAD.unpack_from(payload)
+    lines = payload[_HEAD.size :]
+    if len(lines) != count * _WATERMARK_LINE.size:
+        raise DamagedFile(f"{path} holds {len(lines)} bytes where {count} lines were written")
+    return JournalMark(*journal), {
         PartitionId(TopicId(topic_id), partition): (high_watermark, log_start)
         for topic_id, partition, high_watermark, log_start in _WATERMARK_LINE.iter_unpack(lines)
     }
-
-
-def _lines(payload: memoryview, line: struct.Struct, path: str) -> memoryview:
-    if len(payload) < _COUNT.size:
-        raise DamagedFile(f"{path} ends before its first line")
-    (count,) = _COUNT.unpack_from(payload)
-    lines = payload[_COUNT.size :]
-    if len(lines) != count * line.size:
-        raise DamagedFile(f"{path} holds {len(lines)} bytes where {count} lines were written")
-    return lines

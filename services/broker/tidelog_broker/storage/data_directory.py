@@ -22,7 +22,7 @@ from tidelog_broker.storage import checkpoints, identity, names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
 from tidelog_broker.storage.evidence import Evidence
 from tidelog_broker.storage.frames import DamagedFile
-from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, key_of
+from tidelog_broker.storage.journal import DELETE, ENDS, STARTS, Journal, JournalMark, key_of
 from tidelog_broker.storage.log import Log
 from tidelog_broker.storage.log_state import CleanState
 from tidelog_broker.storage.sweep import Sweep
@@ -59,6 +59,7 @@ class DataDirectory:
         self._clean_states: dict[PartitionId, CleanState] = {}
         self._watermarks: dict[PartitionId, tuple[int, int]] = {}
         self._topic_names: dict[TopicId, str] = {}
+        self._journal_marks: list[JournalMark] = []
         self._progress: ReportProgress | None = None
         self._logs_found = 0
         self._logs_recovered = 0
@@ -101,23 +102,15 @@ class DataDirectory:
         self.storage_uuid = identity.read_or_make(disk, new_storage_uuid)
         self._take_clean_marker()
         disk.make_directory(names.TOPICS)
+        self._read_watermarks()
         self._journal = Journal(
-            disk,
-            self.config.flush_policy,
-            self.config.journal_bytes,
-            was_closed=bool(self._clean_states),
+            disk, self.config.flush_policy, self.config.journal_bytes, self._journal_marks
         )
         self.volume = Volume(disk, self.config, self._journal)
-        if disk.exists(names.WATERMARKS):
-            try:
-                content = disk.read_bytes(names.WATERMARKS)
-                self._watermarks = checkpoints.decode_watermarks(content, names.WATERMARKS)
-            except DamagedFile as error:
-                logger.warning("the watermarks are lost; the logs are believed: %s", error)
-                disk.remove(names.WATERMARKS)
         self._evidence = Evidence(self._journal, self._clean_states, self._watermarks)
         self._remove_leftovers(now_ms)
-        stored = self.stored_partitions()
+        deleted = self._journal.state.deleted.copy()
+        stored = [key for key in self.stored_partitions() if key not in deleted]
         self._evidence.say_what_is_lost(stored)
         self._sweep = Sweep(disk, self.volume.trash, map(names.partition_folder, stored))
         self._unproved = self._evidence.without_proof(stored)
@@ -131,6 +124,7 @@ class DataDirectory:
         is_proved = not self._unproved
         relieved(disk, partial(self._journal.begin, known, vouched, is_proved=is_proved))
         self._journal.sync()
+        self._finish_deletions(deleted, now_ms)
         self.volume.space.check(now_ms)
 
     def _count_as_proved(self, partition_id: PartitionId) -> None:
@@ -147,23 +141,33 @@ class DataDirectory:
         disk.remove(names.CLEAN_MARKER)
         disk.sync_directory("")
         try:
-            self._clean_states = checkpoints.decode_clean_marker(content, names.CLEAN_MARKER)
+            mark, self._clean_states = checkpoints.decode_clean_marker(content, names.CLEAN_MARKER)
+            self._journal_marks.append(mark)
             self.was_clean = True
         except (DamagedFile, UnsupportedVersion) as error:
             logger.warning("the marker of the clean stop is lost; logs are recovered: %s", error)
             self.was_clean = False
 
+    def _read_watermarks(self) -> None:
+        """Where they can't be read, the logs are believed."""
+        disk = self._disk
+        if not disk.exists(names.WATERMARKS):
+            return
+        try:
+            content = disk.read_bytes(names.WATERMARKS)
+            mark, self._watermarks = checkpoints.decode_watermarks(content, names.WATERMARKS)
+            self._journal_marks.append(mark)
+        except (DamagedFile, UnsupportedVersion) as error:
+            logger.warning("the watermarks are lost; the logs are believed: %s", error)
+            disk.remove(names.WATERMARKS)
+
     def _remove_leftovers(self, now_ms: int) -> None:
-        """Finish what a crash interrupted: replacements, and deletions once announced."""
+        """Finish what a crash interrupted: replacements, and removals."""
         trash = self.volume.trash
         disk = self._disk
         for name in disk.list_directory(""):
             if name.endswith(names.TEMPORARY):
                 disk.remove(name)
-        for partition_id in sorted(self._journal.state.deleted):
-            folder = names.partition_folder(partition_id)
-            if disk.exists(folder):
-                self._retire(folder)
         for topic in disk.list_directory(names.TOPICS):
             folder = f"{names.TOPICS}/{topic}"
             if topic.endswith(names.DELETED):
@@ -177,6 +181,18 @@ class DataDirectory:
                 elif name.endswith(names.TEMPORARY):
                     disk.remove(f"{folder}/{name}")
         disk.sync_directory(names.TOPICS)
+
+    def _finish_deletions(self, deleted: Iterable[PartitionId], now_ms: int) -> None:
+        """Retire what was announced to be deleted, and is still there.
+
+        Only now: it may have been read from the page cache alone, and has to be durable before
+        anything goes. The names are made durable at once, since the journal will forget it.
+        """
+        for partition_id in sorted(deleted):
+            folder = names.partition_folder(partition_id)
+            if self._disk.exists(folder):
+                self.volume.trash.add(self._retire(folder), now_ms, is_folder=True)
+                self._disk.sync_directory(names.topic_folder(partition_id.topic_id))
 
     # --- what is there -------------------------------------------------------------------------
 
@@ -260,6 +276,7 @@ class DataDirectory:
                 if was_deleted:
                     # Without this a crash would delete the new partition for the old one.
                     self.volume.sync_journal()
+                    self._journal.tell_synced()
         except OSError as error:
             self._half_made.add(partition_id)
             raise StorageError(f"{log} could not be opened", cause=str(error)) from error
@@ -412,7 +429,8 @@ class DataDirectory:
         for log in self._logs.values():
             marks[log.partition_id] = (log.high_watermark, log.log_start)
         self._watermarks = marks
-        return checkpoints.encode_watermarks((key, *mark) for key, mark in marks.items())
+        lines = ((key, *mark) for key, mark in marks.items())
+        return checkpoints.encode_watermarks(self._journal.mark, lines)
 
     def journal_ends(self) -> None:
         """Write how far each log is durable to the journal, which is synced with the next commit.
@@ -468,5 +486,5 @@ class DataDirectory:
             relieved(self._disk, self.journal_ends)
             self._journal.sync()
             self.checkpoint()
-            marker = checkpoints.encode_clean_marker(states.items())
+            marker = checkpoints.encode_clean_marker(self._journal.mark, states.items())
             self._disk.replace(names.CLEAN_MARKER, marker)

@@ -54,7 +54,9 @@ class Evidence:
         if not self.journal.intact or state.ends.get(partition_id) == UNKNOWN_END:
             return log_start, high_watermark
         if state.has_lost_lines:
-            return max(log_start, state.starts.get(partition_id, 0)), high_watermark
+            start = max(log_start, state.starts.get(partition_id, 0))
+            closed = self.clean_states.get(partition_id)
+            return (start if closed is None else min(start, closed.log_end)), high_watermark
         if partition_id not in state.ends:
             return 0, 0
         return state.starts.get(partition_id, 0), high_watermark

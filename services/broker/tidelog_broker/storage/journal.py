@@ -11,9 +11,9 @@ bytes synced within the last ten milliseconds before an unclean stop passes for 
 A file begins with one STATE frame that replaces all before it, so an old file can go once the
 new one is durable. What is unreadable between two frames is passed over: each frame is true by
 itself. A power cut spoils only what was never synced, which nobody acted on, and SYNCED frames tell
-how far that was: unreadable bytes behind the last such place are torn and count for nothing, those
-before it are damage, and what they said stands nowhere else. Frames hold one byte of kind and lines
-of `key, offset[, offset]`:
+how far that was, as the watermarks and the clean marker do: unreadable bytes behind the last such
+place are torn and count for nothing, those before it are damage. Frames hold one byte of kind and
+lines of `key, offset[, offset]`:
 
     key    16 bytes topic id, 4 bytes partition
     STATE  1 byte flush policy, and whether lines are lost, then lines of key, durable end (-1: not
@@ -29,9 +29,9 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.errors import UnsupportedVersion
 from tidelog.model import PartitionId, TopicId
@@ -75,6 +75,13 @@ _FRAME_BEGINS: Final = re.compile(rb"(?=\x00[\x00-\xff]{7}[\x02-\x07])", re.DOTA
 def key_of(partition_id: PartitionId) -> bytes:
     """How the journal names a partition; logs keep theirs, so that it is built once."""
     return _KEY.pack(partition_id.topic_id, partition_id.partition)
+
+
+class JournalMark(NamedTuple):
+    """How far the journal was durable at some time: which file, and where in it."""
+
+    number: int
+    position: int
 
 
 @dataclass(slots=True)
@@ -154,9 +161,9 @@ class Journal:
     """The journal of an open data directory: read when it is made, written from `begin` on."""
 
     def __init__(
-        self, disk: Disk, policy: FlushPolicy, bytes_max: int, *, was_closed: bool = False
+        self, disk: Disk, policy: FlushPolicy, bytes_max: int, proved: Iterable[JournalMark] = ()
     ) -> None:
-        """With `was_closed` the last process synced all of it: nothing can be torn."""
+        """`proved`: how far other files say that it was durable."""
         self._disk = disk
         self._policy = policy
         self._bytes_max = bytes_max
@@ -179,16 +186,18 @@ class Journal:
         self._begun_with = 0
         #: How far the file in use is durable, and how far it says so itself.
         self._synced = self._told_synced = 0
-        self._read(was_closed=was_closed)
+        self._read(sorted(proved))
 
-    def _read(self, *, was_closed: bool) -> None:
+    def _read(self, proved: list[JournalMark]) -> None:
         """Read every journal file in order; the newest one with a whole beginning counts."""
         numbers = sorted(
             number
             for name in self._disk.list_directory("")
             if (number := names.journal_number(name)) is not None
         )
-        whole = [self._read_file(names.journal(number), was_closed) for number in numbers]
+        durable = {number: position for number, position in proved if position > 0}
+        whole = [self._read_file(number, durable.pop(number, 0)) for number in numbers]
+        self.is_damaged |= any(number > numbers[-1] for number in durable if numbers)
         # A crash may have kept the newest file from being written; its predecessor then holds all.
         self.intact = any(whole)
         self.state.has_lost_lines |= self.is_damaged
@@ -216,7 +225,14 @@ class Journal:
             for partition_id, (end, start) in vouched.items():
                 self.state.ends[partition_id] = end
                 self.state.starts[partition_id] = start
+                # A log that was closed has no cut before it, whether or not its end can be read.
+                self.state.cuts.pop(partition_id, None)
         self._file = self._begin_file()
+
+    @property
+    def mark(self) -> JournalMark:
+        """How far it is durable by now."""
+        return JournalMark(self._number, self._synced)
 
     @property
     def _proved(self) -> int:
@@ -229,34 +245,24 @@ class Journal:
         policy = max(_POLICIES.index(self._policy), _POLICIES.index(before))
         return policy | (_LOST_LINES if self.state.has_lost_lines else 0)
 
-    def _read_file(self, path: str, was_closed: bool) -> bool:
+    def _read_file(self, number: int, synced: int) -> bool:
         """Take what it says; False when its beginning can't be read, and so nothing is taken."""
-        content = self._disk.read_bytes(path)
-        try:
-            check_header(content, _MAGIC, _VERSION, path)
-        except UnsupportedVersion:
-            raise
-        except DamagedFile:
-            return False
-        spoilt: list[int] = []
-        synced = len(content) if was_closed else 0
-        position = HEADER_SIZE
-        while position < len(content):
-            for end, payload in frames(content, position):
-                if position == HEADER_SIZE and payload[0] != STATE:
-                    return False
-                if payload[0] == SYNCED:
-                    synced = max(synced, _synced_position(payload))
-                else:
-                    self.state.apply(payload[0], payload[1:])
-                position = end
-            if position == HEADER_SIZE:
-                return False
-            if position < len(content):
-                spoilt.append(position)
-                position = _next_frame(content, position + 1)
-        self.is_damaged = any(position < synced for position in spoilt)
-        return position > HEADER_SIZE
+        content = self._disk.read_bytes(names.journal(number))
+        readable_end = 0
+        for position, payload in _pieces(content, names.journal(number)):
+            if not readable_end:
+                if payload is None or payload[0] != STATE:
+                    break
+                readable_end = len(content)
+            if payload is None:
+                readable_end = min(readable_end, position)
+            elif payload[0] == SYNCED:
+                synced = max(synced, _synced_position(payload))
+            else:
+                self.state.apply(payload[0], payload[1:])
+        is_damaged = readable_end < synced
+        self.is_damaged = is_damaged or (self.is_damaged and not readable_end)
+        return readable_end > 0
 
     def _begin_file(self) -> File:
         self._number += 1
@@ -370,6 +376,24 @@ def _synced_position(payload: memoryview) -> int:
         raise DamagedFile("A SYNCED frame of the journal is not one")
     (position,) = _OFFSET.unpack_from(payload, 1)
     return int(position)
+
+
+def _pieces(content: bytes, path: str) -> Iterator[tuple[int, memoryview | None]]:
+    """Each frame's payload with the position behind it; None, and where, for what is no frame."""
+    try:
+        check_header(content, _MAGIC, _VERSION, path)
+    except UnsupportedVersion:
+        raise
+    except DamagedFile:
+        return
+    position = HEADER_SIZE
+    while position < len(content):
+        for end, payload in frames(content, position):
+            yield end, payload
+            position = end
+        if position < len(content):
+            yield position, None
+            position = _next_frame(content, position + 1)
 
 
 def _next_frame(content: bytes, position: int) -> int:

@@ -176,7 +176,7 @@ class LogState:
         body = self._body = LogBody.after_recovery(self._volume, folder, loaded)
         self._take_numbers(loaded.log_start, loaded.log_end)
         self.latest_epoch = body.epochs.latest
-        self.evidence_intact = not loaded.damaged_ranges
+        self.evidence_intact = not loaded.damaged_ranges and not loaded.is_set_aside
         if loaded.needs_roll:
             body.roll(self.log_end, self.config).file().sync()
             self._volume.disk.sync_directory(folder)

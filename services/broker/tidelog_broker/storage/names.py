@@ -3,6 +3,7 @@
     lock  identity  clean  watermarks  journal-<number>
     topics/<topic id>/name
     topics/<topic id>/<partition>/<base offset>.{log,index,timeindex}
+    topics/<topic id>/<partition>/<base offset>.log.<number>.aside
     topics/<topic id>/<partition>/<offset>.snapshot  leader-epochs  damaged
 
 Paths are built from ids and numbers alone, never from a name a client chose.
@@ -25,6 +26,8 @@ DAMAGED: Final = "damaged"
 
 #: What can't be read is renamed to end so, and left to whoever wants to look at it.
 UNREADABLE: Final = ".unreadable"
+#: What nothing proves, and nothing disproves, is renamed to end so and left to who looks after it.
+ASIDE: Final = ".aside"
 #: What is renamed to end so is no longer there; the space is given back later.
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"

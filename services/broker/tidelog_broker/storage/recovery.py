@@ -11,10 +11,11 @@ ever cut off, and offsets that were handed out are never handed out again.
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidelog.errors import LogCorrupt
+from tidelog.errors import LogCorrupt, UnsupportedVersion
 from tidelog.records.batch import BatchHeader
 from tidelog_broker.storage import damage, names, snapshots
 from tidelog_broker.storage.batch_reader import BatchReader
@@ -33,6 +34,8 @@ from tidelog_broker.storage.segment import (
 from tidelog_broker.storage.volume import Volume
 
 _NO_LIMIT: Final = 1 << 63
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -62,6 +65,8 @@ class LoadedLog:
     damaged_ranges: list[DamagedRange] = field(default_factory=list)
     #: The last segment ends in damage: nothing may be appended to it.
     needs_roll: bool = False
+    #: Nobody knows whether what was found belongs to the log.
+    is_set_aside: bool = False
     bytes_scanned: int = 0
     #: The snapshot the producer state began with; -1 when the caches on disk are not to be kept.
     snapshot_offset: int = -1
@@ -191,7 +196,8 @@ class Recovery:
         covered = first
         path = f"{self._folder}/{names.LEADER_EPOCHS}"
         if self._disk.exists(path):
-            with contextlib.suppress(DamagedFile):
+            # It is a cache: whatever is wrong with it, the log itself tells the same.
+            with contextlib.suppress(DamagedFile, UnsupportedVersion):
                 if not self._has_lost_note:
                     log.epochs, covered = LeaderEpochs.decode(self._disk.read_bytes(path), path)
             if covered > self._durable or covered == first:
@@ -230,6 +236,8 @@ class Recovery:
         for at, segment in enumerate(segments):
             following = segments[at + 1].base_offset if at + 1 < len(segments) else None
             if not self._joins(segment):
+                if at == 0:
+                    self._set_aside()
                 self._remove_from(at)
                 return
             if not self._scan_segment(segment, following):
@@ -252,7 +260,8 @@ class Recovery:
             # Of the segments that were being dropped a power cut has kept some.
             self._next_offset = base
             return True
-        if self._next_offset >= self._kept or base > self._kept:
+        is_known_to_end = self._expected.journalled_end is not None
+        if is_known_to_end and (self._next_offset >= self._kept or base > self._kept):
             return False
         self._add_damage(base, None, 0, 0)
         self._next_offset = base
@@ -390,6 +399,33 @@ class Recovery:
 
     # --- cutting -------------------------------------------------------------------------------
 
+    def _set_aside(self) -> None:
+        """The whole log begins above all that is known of it: it can't be served, nor removed.
+
+        A power cut leaves that of a log whose first names were never synced, so that nobody was
+        promised any of it; a medium that spoils the end of the journal of any log that was cut at
+        its beginning. Nothing tells which it was.
+        """
+        log = self._log
+        first = log.segments[0]
+        for segment in log.segments:
+            segment.set_aside()
+        logger.error(
+            "%s begins at offset %d on this disk, and the journal knows of nothing above %d: either"
+            " a power cut has lost its first segments, before anything was acknowledged, or the"
+            " disk has lost the end of the journal. Its segments are kept as %s/*%s, and the log"
+            " goes on at %d",
+            self._place,
+            first.base_offset,
+            self._next_offset,
+            self._folder,
+            names.ASIDE,
+            self._next_offset,
+            extra=self._place.fields(first_offset=first.base_offset),
+        )
+        log.segments.clear()
+        log.is_set_aside = self._changed = True
+
     def _remove_from(self, at: int) -> None:
         segments = self._log.segments
         for segment in segments[at:]:
@@ -409,7 +445,7 @@ class Recovery:
             self._next_offset = self._kept
             log.needs_roll = True
         log.log_end = max(self._next_offset, log.log_start)
-        if log.log_end > self._next_offset:
+        if log.log_end > self._next_offset or (not log.segments and log.log_end > log.log_start):
             log.needs_roll = True
         log.epochs.cut_end(log.log_end)
         if log.segments and log.segments[-1].end_of_damage(log.segments[-1].size - 1) is not None:

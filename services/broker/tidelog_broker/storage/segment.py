@@ -362,6 +362,16 @@ class Segment:
             self._disk.rename(self.path, self.path + names.DELETED)
         return self.path + names.DELETED
 
+    def set_aside(self) -> str:
+        """Rename the file, so that it is no segment of the log any more; where it is kept."""
+        self.close()
+        self.remove_index_files()
+        number = 1
+        while self._disk.exists(aside := f"{self.path}.{number}{names.ASIDE}"):
+            number += 1
+        self._disk.rename(self.path, aside)
+        return aside
+
     def remove(self) -> None:
         """Remove all files at once."""
         self.close()

@@ -1,0 +1,238 @@
+"""A journal that ends before it ended once: no byte of a log goes, and who can tell it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from storage_kit.batches import batch
+from storage_kit.directories import (
+    NOW_MS,
+    PARTITION,
+    append,
+    commit,
+    open_directory,
+    open_log,
+    read_all,
+)
+
+from simulation.disk import SimulatedDisk
+from tidelog.errors import LogCorrupt
+from tidelog_broker.storage import DataDirectory, Log, names
+from tidelog_broker.storage.journal import CUT, DELETE, key_of
+from tidelog_runtime.adapters.local_disk import LocalDisk
+
+KNOWN, START, END = 10, 20, 30
+LARGE = bytes(len(batch(b"")) * 8)
+
+#: What may have become of the journal behind some byte.
+SPOILT: dict[str, Callable[[bytes, int], bytes]] = {
+    "cut between frames": lambda content, at: content[:at],
+    "cut in a frame": lambda content, at: content[: at + 3],
+    "zeroes": lambda content, at: content[:at].ljust(len(content), b"\0"),
+}
+
+
+def frames_of(content: bytes) -> list[tuple[int, int]]:
+    """Where each frame begins, and its kind."""
+    found = []
+    position = 6
+    while position < len(content):
+        found.append((position, content[position + 8]))
+        position += 8 + int.from_bytes(content[position : position + 4], "big")
+    return found
+
+
+def behind(content: bytes, kind: int) -> int:
+    """Where the first frame of this kind, and the one behind it, have ended."""
+    kinds = [found for _, found in frames_of(content)]
+    return frames_of(content)[kinds.index(kind) + 2][0]
+
+
+def written(folder: Path) -> tuple[DataDirectory, Log]:
+    """A log from `START` to `END` of several segments, of which all was acknowledged."""
+    directory = open_directory(LocalDisk(folder))
+    log = open_log(directory)
+    while log.log_end < END:
+        append(log, LARGE)
+        commit(directory, log)
+    log.advance_log_start(START, now_ms=NOW_MS)
+    assert log.body().segments[0].base_offset == START
+    assert len(log.body().segments) > 1
+    return directory, log
+
+
+def spoil(folder: Path, how: str) -> None:
+    """All that the journal says behind the end at `KNOWN` is gone."""
+    (journal,) = folder.glob("journal-*")
+    content = journal.read_bytes()
+    last = key_of(PARTITION) + KNOWN.to_bytes(8, "big")
+    journal.write_bytes(SPOILT[how](content, content.index(last) + len(last)))
+
+
+@pytest.mark.parametrize("how", SPOILT)
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_end_that_other_files_tell_of_is_missed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_clean: bool, how: str
+) -> None:
+    directory, log = written(tmp_path)
+    if is_clean:
+        directory.close()
+    else:
+        directory.checkpoint()
+        directory.abandon()
+    spoil(tmp_path, how)
+    for _ in range(3):
+        directory = open_directory(LocalDisk(tmp_path))
+        log = open_log(directory)
+        assert (log.log_start, log.log_end, log.damaged_ranges) == (START, END, [])
+        assert len(read_all(log)) == END - START
+        directory.abandon()
+    (told,) = (record for record in caplog.records if record.levelname == "ERROR")
+    assert told.getMessage().startswith("the journal is damaged")
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_an_end_that_nothing_tells_of_costs_no_byte(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    directory, _ = written(tmp_path)
+    directory.abandon()
+    spoil(tmp_path, how)
+    held = sorted(path.read_bytes() for path in tmp_path.glob("topics/*/0/*.log"))
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    assert not directory.durable_evidence_intact
+    assert f"begins at offset {START} on this disk" in caplog.text
+    aside = tmp_path.glob(f"topics/*/0/*{names.ASIDE}")
+    assert sorted(path.read_bytes() for path in aside) == held
+    assert log.log_end == KNOWN
+    with pytest.raises(LogCorrupt):
+        log.read(0, 1, end=KNOWN)
+    assert append(log, LARGE) == KNOWN
+    directory.close()
+
+
+def test_what_is_set_aside_replaces_nothing(tmp_path: Path) -> None:
+    directory, log = written(tmp_path)
+    first = log.body().segments[0]
+    kept = Path(tmp_path / f"{first.path}.1{names.ASIDE}")
+    kept.write_bytes(b"from another time")
+    assert first.set_aside().endswith(f".2{names.ASIDE}")
+    assert kept.read_bytes() == b"from another time"
+    directory.abandon()
+
+
+def test_a_cut_that_was_done_is_not_done_again(tmp_path: Path) -> None:
+    """Its end is lost, and the marker of the clean stop knows of it."""
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    append(log, *([LARGE] * 10))
+    append(log, LARGE)
+    commit(directory, log)
+    log.truncate_to(10, now_ms=NOW_MS)
+    append(log, *([LARGE] * 5), epoch=1)
+    commit(directory, log)
+    directory.close()
+    (journal,) = tmp_path.glob("journal-*")
+    content = journal.read_bytes()
+    journal.write_bytes(SPOILT["zeroes"](content, behind(content, CUT)))
+    for _ in range(2):
+        directory = open_directory(LocalDisk(tmp_path))
+        assert open_log(directory).log_end == 15
+        directory.abandon()
+
+
+@pytest.mark.parametrize("name", ["leader-epochs", names.WATERMARKS])
+def test_the_version_of_what_the_logs_tell_as_well_may_be_spoilt(tmp_path: Path, name: str) -> None:
+    directory, log = written(tmp_path)
+    log.write_caches()
+    directory.checkpoint()
+    directory.abandon()
+    (file,) = tmp_path.rglob(name)
+    content = bytearray(file.read_bytes())
+    content[5] ^= 4
+    file.write_bytes(content)
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    assert (log.log_end, log.damaged_ranges) == (END, [])
+    directory.close()
+
+
+def announced(*, is_synced: bool) -> SimulatedDisk:
+    """A process has ended between the announcement of a deletion and the deletion itself."""
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory)
+    append(log, b"old")
+    commit(directory, log)
+    directory.volume.journal.sync()
+    directory.volume.journal.write(DELETE, [(PARTITION, log.journal_key, 0)])
+    if is_synced:
+        directory.volume.journal.sync()
+    return disk.kill()
+
+
+def test_a_deletion_that_was_not_durable_is_so_before_anything_goes() -> None:
+    disk = announced(is_synced=False)
+    states: list[SimulatedDisk] = []
+    random = Random(2)
+
+    def keep_some(_operation: str, _path: str) -> None:
+        states.extend(disk.possible_state(random) for _ in range(8))
+
+    disk.observe = keep_some
+    open_directory(disk)
+    assert len(states) > 40
+    ends = set()
+    for state in states:
+        state.observe = None
+        log = open_log(open_directory(state))
+        assert not log.damaged_ranges
+        ends.add(log.log_end)
+    assert ends == {0, 1}
+
+
+def test_a_deletion_that_a_start_has_finished_is_not_taken_back() -> None:
+    """The journal forgets it with its next file: the names have to be durable by then."""
+    disk = announced(is_synced=True)
+    directory = open_directory(disk)
+    assert directory.stored_partitions() == []
+    journal = directory.volume.journal
+    journal._bytes_max = 0
+    journal.begin_anew_if_due()
+    journal.sync()
+    for seed in range(50):
+        assert open_directory(disk.possible_state(Random(seed))).stored_partitions() == []
+
+
+def test_the_next_journal_says_nothing_of_the_one_before() -> None:
+    directory = open_directory(SimulatedDisk(Random(1)))
+    log = open_log(directory)
+    append(log, b"x")
+    commit(directory, log)
+    journal = directory.volume.journal
+    journal.sync()
+    number, position = journal.mark
+    assert position > 0
+    journal._bytes_max = 0
+    journal.begin_anew_if_due()
+    assert journal.mark == (number + 1, 0)
+    journal.sync()
+    assert journal.mark.position > 0
+
+
+def test_of_what_came_while_a_sync_ran_nothing_is_claimed() -> None:
+    directory = open_directory(SimulatedDisk(Random(1)))
+    log = open_log(directory)
+    journal = directory.volume.journal
+    begun = journal.begin_sync()
+    end = journal._file.size
+    append(log, b"x")
+    log.sync()
+    directory.journal_ends()
+    begun.run()
+    journal.finish_sync(begun)
+    assert journal.mark.position == end < journal._file.size
