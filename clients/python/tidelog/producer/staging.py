@@ -7,8 +7,9 @@ as if they had been sent then. Invariant: the handle that was given out tells of
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import ClientClosed, Refused, TidelogError
 from tidelog.producer.delivery import BatchDelivery, Delivery
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tidelog.producer.accumulator import Accumulator, Headers
     from tidelog.producer.partitioner import Partitioner
     from tidelog.producer.pipeline import Pipeline
+
+logger: Final = logging.getLogger("tidelog.producer")
 
 #: value, key, headers, timestamp
 Content = tuple[bytes | None, bytes | None, "Headers", int]
@@ -50,6 +53,7 @@ class Staging:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._pipeline: Pipeline
         self._limit_s = 0.0
+        self._is_given_up = False
 
     def start(self, pipeline: Pipeline, limit_s: float) -> None:
         """From now on topics can be asked for, each at most so long."""
@@ -66,9 +70,7 @@ class Staging:
         self._accumulator.used_bytes += record.size
         self._records.setdefault(topic, []).append(record)
         if topic not in self._tasks:
-            self._tasks[topic] = asyncio.get_running_loop().create_task(
-                self._find(topic), name=f"tidelog-staging-{topic}"
-            )
+            self._ask(topic)
         return Delivery(verdict, 0, content[3])
 
     async def settled(self, limit_s: float | None) -> bool:
@@ -87,28 +89,54 @@ class Staging:
 
     async def give_up(self) -> None:
         """Refuses what is still staged: the producer closes."""
+        self._is_given_up = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         try:
             await asyncio.gather(*tasks, return_exceptions=True)
         finally:
-            # A task that had not begun yet has refused nothing, nor gone.
-            self._tasks.clear()
+            # Whoever closes may be cancelled before the tasks have ended.
             for topic in list(self._records):
                 self._refuse(topic, _closed())
 
+    def _ask(self, topic: str) -> None:
+        task = asyncio.get_running_loop().create_task(
+            self._find(topic), name=f"tidelog-staging-{topic}"
+        )
+        self._tasks[topic] = task
+        # Not at the end of the coroutine: one that is cancelled early never gets there.
+        task.add_done_callback(lambda task: self._on_end(topic, task))
+
     async def _find(self, topic: str) -> None:
-        try:
-            await self._pipeline.route(topic, self._limit_s)
-            self.replay(topic)
-        except TidelogError as failure:
+        await self._pipeline.route(topic, self._limit_s)
+        self.replay(topic)
+
+    def _on_end(self, topic: str, task: asyncio.Task[None]) -> None:
+        """However it ended: what is left of its topic has its verdict, or is asked for anew."""
+        del self._tasks[topic]
+        failure = self._failure_of(topic, task)
+        if failure is not None:
             self._refuse(topic, failure)
-        except asyncio.CancelledError:
-            self._refuse(topic, _closed())
-            raise
-        finally:
-            self._tasks.pop(topic, None)
+        elif topic in self._records:  # the topic was dropped again, and they came just then
+            self._ask(topic)
+
+    def _failure_of(self, topic: str, task: asyncio.Task[None]) -> TidelogError | None:
+        if self._is_given_up:
+            return _closed()
+        if task.cancelled():
+            return Refused(
+                f"Nothing was sent to topic {topic!r}: who asked for it was cancelled",
+                hint="Somebody ends all tasks of the event loop; close the producer before that",
+            )
+        failure = task.exception()
+        if failure is None or isinstance(failure, TidelogError):
+            return failure
+        logger.error("Topic %r could not be asked for", topic, exc_info=failure)
+        return Refused(
+            f"Nothing was sent to topic {topic!r}: {failure!r}",
+            hint="This is a bug; please tell us",
+        )
 
     def replay(self, topic: str) -> None:
         """The topic is known: its records go where they belong."""
