@@ -141,6 +141,18 @@ def test_half_a_character_is_no_text(options: dict[str, Any]) -> None:
         ThreadSends(*parts()).send("orders", **options)
 
 
+@pytest.mark.parametrize("partition", [-1, -7, 2**31, 2**70])
+def test_a_partition_that_no_topic_has_is_refused_before_its_topic_is_known(partition: int) -> None:
+    class Unknowing(LoopSends[bytes, bytes]):
+        """Knows no topic yet, and keeps nothing."""
+
+        def _find_route(self, topic: str) -> None:
+            return None
+
+    with pytest.raises(InvalidPartitions, match=f"can have no partition {partition}: they go from"):
+        send(Unknowing(*parts()), "orders", partition=partition)
+
+
 @pytest.mark.parametrize("limit", [-1, -0.1, float("nan"), timedelta(-1)])
 def test_a_limit_that_can_not_be_meant(limit: Any) -> None:
     with pytest.raises(InvalidRequest, match="is not possible"):

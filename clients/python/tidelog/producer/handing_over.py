@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from mypy_extensions import mypyc_attr
 
+from tidelog.engine.partition_names import LARGEST_PARTITION
 from tidelog.engine.places import milliseconds, without_zone
 from tidelog.engine.time_limits import seconds
 from tidelog.errors import (
@@ -121,7 +122,7 @@ def hand_over(  # noqa: PLR0912, PLR0913, PLR0917 - called once a record
         path._make_room()
     if route is None:
         record = (raw_value, raw_key, pairs, int(timestamp_ms))
-        delivery = path._stage(topic, record, partition, limit_s)
+        delivery = path._stage(topic, record, possible(partition, topic), limit_s)
     else:
         number: i64 = 0
         if partition is None:
@@ -175,6 +176,17 @@ def checked(partition: Any, route: TopicRoute) -> int:
             " from 0 on"
         )
     return partition
+
+
+def possible(partition: Any, topic: str) -> int | None:
+    """A partition that was named by the caller, or none, where nobody knows yet how many exist."""
+    if partition is not None and not 0 <= partition <= LARGEST_PARTITION:
+        raise InvalidPartitions(
+            f"Topic {topic!r} can have no partition {partition}: they go from 0 to"
+            f" {LARGEST_PARTITION}"
+        )
+    named: int | None = partition
+    return named
 
 
 def to_bytes(payload: Any, serializer: Serializer | None, name: str, topic: str) -> bytes | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import ClientClosed, Refused, TidelogError
+from tidelog.errors import ClientClosed, OutcomeUnknown, Refused, TidelogError
 from tidelog.producer.delivery import BatchDelivery, Delivery
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Staging:
         self._accumulator = accumulator
         self._partitioner = partitioner
         self._hurry = hurry
-        self._records: dict[str, list[StagedRecord]] = {}
+        self._records: dict[str, deque[StagedRecord]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._pipeline: Pipeline
         self._limit_s = 0.0
@@ -68,7 +69,7 @@ class Staging:
         verdict.count = 1
         record = StagedRecord(content, partition, limit_s, verdict)
         self._accumulator.used_bytes += record.size
-        self._records.setdefault(topic, []).append(record)
+        self._records.setdefault(topic, deque()).append(record)
         if topic not in self._tasks:
             self._ask(topic)
         return Delivery(verdict, 0, content[3])
@@ -140,12 +141,25 @@ class Staging:
 
     def replay(self, topic: str) -> None:
         """The topic is known: its records go where they belong."""
-        for record in self._records.pop(topic, []):
-            self._accumulator.used_bytes -= record.size
-            try:
-                self._hand_over(topic, record)
-            except TidelogError as failure:
-                self._settle(record.delivery, failure)
+        records = self._records.get(topic)
+        if records is None:
+            return
+        # One by one: what an interrupt leaves here has its verdict at the end of the task.
+        while records:
+            self._replay_one(topic, records.popleft())
+        del self._records[topic]
+
+    def _replay_one(self, topic: str, record: StagedRecord) -> None:
+        self._accumulator.used_bytes -= record.size
+        try:
+            self._hand_over(topic, record)
+        except TidelogError as failure:
+            self._settle(record.delivery, failure)
+        except BaseException as failure:
+            # It may have been added before that. Those behind it are not to blame for a fault.
+            self._settle(record.delivery, _unforeseen(topic, failure))
+            if not isinstance(failure, Exception):
+                raise
 
     def _hand_over(self, topic: str, record: StagedRecord) -> None:
         route = self._accumulator.routes[topic]
@@ -175,7 +189,7 @@ class Staging:
     def _refuse(self, topic: str, failure: TidelogError) -> None:
         if not isinstance(failure, Refused):
             failure = Refused(failure.message, cause=failure.cause, hint=failure.hint)
-        for record in self._records.pop(topic, []):
+        for record in self._records.pop(topic, ()):
             self._accumulator.used_bytes -= record.size
             self._settle(record.delivery, failure)
 
@@ -186,3 +200,10 @@ class Staging:
 
 def _closed() -> ClientClosed:
     return ClientClosed("The producer was closed before the topic was known")
+
+
+def _unforeseen(topic: str, failure: BaseException) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"A record for topic {topic!r} may have been written or not: handing it over failed",
+        cause=f"{type(failure).__name__}: {failure}",
+    )
