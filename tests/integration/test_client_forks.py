@@ -114,6 +114,56 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+PROGRAM_WITH_HANDLES = """
+import asyncio, os, sys, tidelog
+
+async def wait_for(handle):
+    await handle
+
+def ways(handle):
+    yield handle.result
+    yield lambda: asyncio.new_event_loop().run_until_complete(wait_for(handle))
+
+def refused(handles):
+    asyncio._set_running_loop(None)
+    for handle in handles:
+        for wait in ways(handle):
+            try:
+                wait()
+            except tidelog.ForkedClient as error:
+                assert "spawn" in error.hint, error
+                assert str(os.getppid()) in error.message, error
+            else:
+                os._exit(3)
+    os._exit(0)
+
+def in_child(handles):
+    process = os.fork()
+    if process == 0:
+        try:
+            refused(handles)
+        finally:
+            os._exit(4)
+    assert os.waitpid(process, 0)[1] == 0
+
+async def main(address):
+    producer = tidelog.AsyncProducer(address, linger_ms=3_600_000)
+    await producer.send("orders", b"parent")
+    staged = producer.send_nowait("payments", b"staged")
+    handles = [producer.send_nowait("orders", b"one")]
+    handles.append(await producer.send_many("orders", [b"many"]))
+    in_child([*handles, staged])
+    closing = asyncio.create_task(producer.close())
+    await asyncio.sleep(0)
+    in_child(handles)
+    await closing
+    for handle in [*handles, staged]:
+        await handle
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
 def output_of(program: str, *arguments: str) -> str:
     """What a program prints that ends well."""
     seen = subprocess.run(
@@ -145,3 +195,9 @@ def test_an_async_client_of_the_parent_says_so_in_a_child(
     assert not output_of(PROGRAM_WITH_ASYNC_CLIENTS, tidelog_cluster.address)
     values = [record.value for record in tidelog_cluster.records("orders")]
     assert values == [b"parent"]
+
+
+def test_handles_of_the_parent_are_not_waited_for_in_a_child(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    assert not output_of(PROGRAM_WITH_HANDLES, tidelog_cluster.address)

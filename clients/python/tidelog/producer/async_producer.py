@@ -329,6 +329,8 @@ class AsyncProducer(LoopSends[K, V]):
             self._pipeline.schedule()
 
     def _hurry(self, blocks: bool) -> None:
+        if os.getpid() != self._process_id:  # also where its loop passes for one that runs
+            raise forked_error(self._process_id)
         if blocks and self._loop is not None and asyncio._get_running_loop() is self._loop:
             raise InvalidRequest(
                 "A verdict was waited for in a way that holds up the event loop it comes on",
