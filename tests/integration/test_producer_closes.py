@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -187,6 +188,38 @@ def test_a_closing_that_is_cancelled_early_waits_no_longer(
         assert staged.done()
 
     asyncio.run(main())
+
+
+def test_a_closing_that_is_cancelled_twice_leaves_nothing_on_the_loop(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    """The second time comes before what ends the lanes had its first step."""
+
+    async def main() -> None:
+        producer = AsyncProducer(tidelog_cluster.address, delivery_timeout_ms=FOREVER_MS)
+        await producer.send("orders", b"first")
+        assert producer._pipeline is not None
+        pipeline, [lane] = producer._pipeline, producer._pipeline._lanes.values()
+        tidelog_cluster.cut_network(silently=True)
+        delivery = producer.send_nowait("orders", b"under way")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        close_lanes = pipeline._close_lanes
+
+        async def cancelled_again() -> None:
+            asyncio.get_running_loop().call_soon(closing.cancel)
+            await close_lanes()
+
+        pipeline._close_lanes = cancelled_again  # type: ignore[method-assign]
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert delivery.done()
+        await asyncio.wait([lane._task])
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    gc.collect()  # a call whose end was cut off keeps a thread of grpc's until then
 
 
 def test_a_second_close_waits_for_the_first_one(tidelog_cluster: InProcessCluster) -> None:

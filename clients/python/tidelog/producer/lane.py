@@ -118,6 +118,11 @@ class BrokerLane:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
+    def end(self) -> None:
+        """Ends all by itself and soon, where nobody can wait for it any more."""
+        self._is_closing = True
+        self._task.cancel()
+
     def _on_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             failure = task.exception()
@@ -181,15 +186,19 @@ class BrokerLane:
 
     async def _end_stream(self, call: Any, reader: asyncio.Task[Any]) -> None:
         """In good order where nothing is owed: what gRPC does after a cancel outlives the loop."""
-        if not reader.done() and not self._unanswered:
-            # The broker may end the stream in this moment: gRPC has three names for that.
-            with suppress(grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
-                await call.done_writing()
+        try:
+            if not reader.done() and not self._unanswered:
+                # The broker may end the stream in this moment: gRPC has three names for that.
+                with suppress(grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
+                    await call.done_writing()
+                    await asyncio.wait([reader], timeout=GOODBYE_S)
+            if not reader.done():
+                call.cancel()
                 await asyncio.wait([reader], timeout=GOODBYE_S)
-        if not reader.done():
-            call.cancel()
-            await asyncio.wait([reader], timeout=GOODBYE_S)
-            reader.cancel()
+        finally:
+            if not reader.done():  # it took too long, or whoever waited was cancelled
+                call.cancel()
+                reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
 
     async def _write(self) -> None:

@@ -384,6 +384,9 @@ class Pipeline:
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
 
     def _give_up_the_rest(self) -> None:
+        # Those that were not waited for, or not even asked to end, are on the caller's loop.
+        for lane in self._lanes.values():
+            lane.end()
         self._lanes.clear()
         refusal = ClientClosed(
             "The producer was closed before the record was sent",
