@@ -130,7 +130,7 @@ class ClusterQuestions:
         self._identity_task = None
         if not task.cancelled():
             task.result()
-            self._on_news()
+        self._on_news()  # also where somebody has cancelled it: it is asked anew
 
     # ------------------------------------------------------------------ topics
 
@@ -203,6 +203,9 @@ class ClusterQuestions:
             except TidelogError:
                 # Nobody could be asked; the batches that wait for it have their deadlines.
                 self._core.stale_topics.update(names)
+            except asyncio.CancelledError:
+                self._core.stale_topics.update(names)
+                raise
             self._on_news()
             await asyncio.sleep(pause_s * self._cluster.chance.uniform(0.8, 1.2))
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
@@ -232,4 +235,4 @@ class ClusterQuestions:
         self._metadata_task = None
         if not task.cancelled():
             task.result()
-            self._on_news()
+        self._on_news()

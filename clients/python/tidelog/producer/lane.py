@@ -66,6 +66,9 @@ class Station(Protocol):
     def on_unreachable(self, address: str, error: TidelogError) -> None:
         """No connection could be had; nothing was lost by it."""
 
+    def on_cancelled(self, address: str) -> None:
+        """Somebody else has cancelled the lane; what was unanswered is lost. Another is needed."""
+
 
 @dataclass(slots=True)
 class Unanswered:
@@ -124,10 +127,14 @@ class BrokerLane:
         self._task.cancel()
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            failure = task.exception()
-            if failure is not None:
-                self._station.on_broken(failure)
+        if task.cancelled():
+            if not self._is_closing:
+                self._lose_unanswered(None)
+                self._station.on_cancelled(self.address)
+            return
+        failure = task.exception()
+        if failure is not None:
+            self._station.on_broken(failure)
 
     async def _run(self) -> None:
         while not self._is_closing:
@@ -203,27 +210,32 @@ class BrokerLane:
 
     async def _write(self) -> None:
         """Writes requests until the reader has met the end of the stream."""
-        work, unanswered = self._work, self._unanswered
+        work = self._work
         while not (self._reader.done() or self._is_closing):
             batches: list[QueuedBatch] = []
-            if len(unanswered) < self._max_in_flight and not self._is_throttled():
+            if len(self._unanswered) < self._max_in_flight and not self._is_throttled():
                 batches = self._station.collect(self.address)
             if not batches:
                 work.clear()
                 await work.wait()
                 continue
-            batches = await self._station.encode(batches)
+            try:
+                batches = await self._station.encode(batches)
+            except asyncio.CancelledError:
+                self._station.on_turned_away(batches, _cut_off(self.address))
+                raise
             if not batches:
                 continue
             self._correlation_id += 1
             number = self._correlation_id
-            unanswered[number] = Unanswered(batches, self._loop.time())
+            # Those that were there before may have been given up while these were encoded.
+            self._unanswered[number] = Unanswered(batches, self._loop.time())
             request = self._station.request_of(batches)
             request.head.correlation_id = number
             self._watch()
             await self._call.write(request)
             if self._station.on_written(batches):
-                del unanswered[number]
+                del self._unanswered[number]
 
     async def _read(self) -> TidelogError | None:
         """Hands every answer to the pipeline; returns why the stream ended."""
@@ -298,3 +310,7 @@ def _alone(error: TidelogError) -> TidelogError:
     """The error without what it was raised through: batches keep it, channels must not stay."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
+
+
+def _cut_off(address: str) -> BrokerUnreachable:
+    return BrokerUnreachable(f"The stream to the broker at {address} was cancelled meanwhile")

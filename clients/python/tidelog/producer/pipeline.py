@@ -234,19 +234,33 @@ class Pipeline:
     async def encode(self, batches: list[QueuedBatch]) -> list[QueuedBatch]:
         """See `lane.Station`; a batch that can't be encoded has its verdict at once."""
         encoded = []
+        refused: list[tuple[QueuedBatch, TidelogError]] = []
         for batch in batches:
             try:
                 if self._compresses_aside and batch.size >= COMPRESSED_ASIDE_BYTES:
-                    await self._loop.run_in_executor(None, self._encode, batch)
+                    await self._encode_aside(batch)
                 else:
                     self._encode(batch)
             except TidelogError as failure:
-                self.core.on_refused(batch, failure, self._loop.time())
+                refused.append((batch, failure))
             else:
                 encoded.append(batch)
-        if len(encoded) < len(batches):
+        # Not before: of a lane that is cancelled meanwhile all of them are taken back.
+        for batch, error in refused:
+            self.core.on_refused(batch, error, self._loop.time())
+        if refused:
             self._settle()
         return encoded
+
+    async def _encode_aside(self, batch: QueuedBatch) -> None:
+        encoding = self._loop.run_in_executor(None, self._encode, batch)
+        try:
+            await asyncio.wait([encoding])
+        except asyncio.CancelledError:
+            # Another lane will take the batch, and must not encode it at the same time.
+            await asyncio.gather(encoding, return_exceptions=True)
+            raise
+        encoding.result()
 
     def _encode(self, batch: QueuedBatch) -> None:
         identity = batch.identity
@@ -329,6 +343,11 @@ class Pipeline:
                 self.core.stale_topics.add(queue.key.topic)
                 queue.batches[0].last_error = error
         self._loop.call_later(0.1, self.schedule)
+
+    def on_cancelled(self, address: str) -> None:
+        """See `lane.Station`."""
+        del self._lanes[address]
+        self.schedule()
 
     # ------------------------------------------------------------------ for the producers
 
