@@ -53,6 +53,45 @@ def test_a_stream_that_ends_while_the_producer_ends_it_is_no_failure(failure: Ex
     assert asyncio.run(end())
 
 
+class EndingCall:
+    """A call that goes on though nothing more will be written to it."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
+    async def done_writing(self) -> None:
+        """Takes note."""
+
+    def cancel(self) -> None:
+        """Ends it."""
+        self.is_cancelled = True
+
+
+def test_who_is_cancelled_while_a_stream_ends_gives_it_up() -> None:
+    async def end() -> None:
+        call = EndingCall()
+        unused: Any = None
+        lane = BrokerLane(
+            "127.0.0.1:1",
+            cast(Station, unused),
+            cast(Connections, unused),
+            max_in_flight=5,
+            request_timeout_s=1.0,
+        )
+        lane.end()
+        reader: asyncio.Task[Any] = asyncio.create_task(asyncio.Event().wait())
+        ending = asyncio.create_task(lane._end_stream(call, reader))
+        await asyncio.sleep(0)
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        assert call.is_cancelled
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+
+    asyncio.run(end())
+
+
 class DeafCall:
     """A call whose requests nobody answers, until it is cancelled."""
 
