@@ -28,6 +28,9 @@ from tidelog import (
     Consumer,
     Producer,
 )
+from tidelog.channel_grpc import grpc_channel_factory
+from tidelog.engine.connections import Connections
+from tidelog.errors import BrokerUnreachable
 from tidelog_node.testing import InProcessCluster
 
 #: Together, over the six kinds of clients.
@@ -167,5 +170,20 @@ def test_closing_ends_what_another_task_waits_for(mute: str) -> None:
         with pytest.raises(ClientClosed):
             await assigning
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_somebody_cancels_is_no_closed_client(mute: str) -> None:
+    """Who waits for it tries again: it was cancelled with all other tasks of the loop."""
+
+    async def run() -> None:
+        connections = Connections(grpc_channel_factory(), "test", 10.0)
+        asking = asyncio.create_task(connections.get(mute))
+        await asyncio.sleep(0)
+        connections._opening[mute].cancel()
+        with pytest.raises(BrokerUnreachable, match="was cancelled while it was made"):
+            await asking
+        await connections.close()
 
     asyncio.run(run())

@@ -130,6 +130,8 @@ class Connections:
         except asyncio.CancelledError:
             if is_being_cancelled():
                 raise
+            if not self._is_closed:
+                raise _cut_off(address) from None
             raise _closed_error() from None
         finally:
             # A failure's traceback holds this frame: without the task there is no cycle, and so
@@ -199,6 +201,14 @@ class Connections:
 
 def _closed_error() -> ClientClosed:
     return ClientClosed("The client was closed", hint="Make a new one")
+
+
+def _cut_off(address: str) -> BrokerUnreachable:
+    """What is said where somebody has cancelled all tasks of the loop, also those of clients."""
+    return BrokerUnreachable(
+        f"The connection to the broker at {address} was cancelled while it was made",
+        hint="A new one is made for the next call",
+    )
 
 
 def _look_at(opening: asyncio.Task[Connection]) -> None:
