@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from tidelog import AsyncProducer, ClientClosed, Consumer, Producer, Refused, RequestTimedOut
-from tidelog.errors import InvalidRequest
+from tidelog.errors import InvalidRequest, TidelogError
 from tidelog_node.testing import InProcessCluster
 
 FOREVER_MS = 600_000
@@ -333,3 +334,37 @@ def test_a_wait_that_has_ended_leaves_nothing_with_the_record(
         assert delivery._batch._callbacks == []
         tidelog_cluster.heal_network()
         delivery.result()
+
+
+class ClosingHandler(logging.Handler):
+    """A log in the midst of which a signal's handler closes a producer, within a limit."""
+
+    def __init__(self, producer: Producer[bytes, bytes]) -> None:
+        super().__init__()
+        self._producer = producer
+        self.refusals: list[TidelogError] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Holds the lock of this log meanwhile, as every handler does."""
+        with pytest.raises(TidelogError) as refusal:
+            self._producer.close(0)
+        self.refusals.append(refusal.value)
+
+
+def test_who_closes_while_he_holds_a_log_waits_for_nothing_that_is_logged(
+    tidelog_cluster: InProcessCluster,
+) -> None:
+    producer = Producer[bytes, bytes](tidelog_cluster.address)
+    producer.send("orders", b"first").result()
+    tidelog_cluster.cut_network(silently=True)
+    delivery = producer.send("orders", b"under way")
+    handler = ClosingHandler(producer)
+    log = logging.getLogger("tidelog.producer")
+    log.addHandler(handler)
+    try:
+        log.warning("A program is just logging something")
+    finally:
+        log.removeHandler(handler)
+    assert delivery.done()
+    assert "1 record was not acknowledged" in str(handler.refusals[0])
+    assert len(handler.refusals) == 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.engine.large_messages import expect_large_messages
@@ -380,11 +380,14 @@ class Pipeline:
             ) from None
 
     async def close(self, limit_s: float | None) -> None:
-        """Waits for verdicts while the limit allows, then gives those that are missing."""
+        """Waits for verdicts while the limit allows, then gives those that are missing.
+
+        Nothing is logged here. Who closes a `Producer` waits for this thread, and may be a signal's
+        handler that holds the lock of a log; the verdicts, and the sum of them, tell it all.
+        """
         try:
-            await self.flush(limit_s)
-        except RequestTimedOut as late:
-            logger.warning("Closing the producer with records under way: %s", str(late))
+            with suppress(RequestTimedOut):
+                await self.flush(limit_s)
         finally:
             await self._end()
 
