@@ -370,7 +370,7 @@ def run(workload: Workload, steps: int, *, covers: Set[str] = frozenset[str]()) 
 @pytest.mark.parametrize("number", range(10))
 def test_no_power_cut_loses_what_was_acknowledged(number: int, seed: int) -> None:
     workload = run(Workload(seed + number, states=STATES_PER_CRASH_POINT), 30, covers=EXPECTED)
-    assert workload.recoveries >= 1000, workload.crash_points
+    assert workload.recoveries >= 500, workload.crash_points
     assert set(workload.crash_points) >= EXPECTED
 
 
