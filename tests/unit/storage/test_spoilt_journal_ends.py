@@ -15,13 +15,15 @@ from storage_kit.directories import (
     commit,
     open_directory,
     open_log,
+    purge,
     read_all,
 )
 
 from simulation.disk import SimulatedDisk
 from tidelog.errors import LogCorrupt
+from tidelog.model import PartitionId, TopicId
 from tidelog_broker.storage import DataDirectory, Log, names
-from tidelog_broker.storage.journal import CUT, DELETE, key_of
+from tidelog_broker.storage.journal import CUT, DELETE, RESET, key_of
 from tidelog_runtime.adapters.local_disk import LocalDisk
 
 KNOWN, START, END = 10, 20, 30
@@ -236,3 +238,90 @@ def test_of_what_came_while_a_sync_ran_nothing_is_claimed() -> None:
     begun.run()
     journal.finish_sync(begun)
     assert journal.mark.position == end < journal._file.size
+
+
+@pytest.mark.parametrize("kind", [CUT, RESET])
+def test_what_a_damaged_journal_says_of_a_cut_is_not_done_again(tmp_path: Path, kind: int) -> None:
+    """That it was done is among what is lost, and the watermarks prove that something is."""
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    append(log, *([LARGE] * 10))
+    append(log, LARGE)
+    commit(directory, log)
+    (log.truncate_to if kind == CUT else log.reset_to)(10, now_ms=NOW_MS)
+    append(log, *([LARGE] * 5), epoch=1)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    directory.checkpoint()
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    content = journal.read_bytes()
+    journal.write_bytes(content[: behind(content, kind)])
+    directory = open_directory(LocalDisk(tmp_path))
+    assert open_log(directory).log_end == 15
+    assert not directory.durable_evidence_intact
+    directory.close()
+
+
+def test_a_gap_is_not_the_end_where_the_journal_is_damaged(tmp_path: Path) -> None:
+    directory, log = written(tmp_path)
+    directory.checkpoint()
+    missing = log.body().segments[5]
+    following = log.body().segments[6].base_offset
+    directory.abandon()
+    spoil(tmp_path, "cut between frames")
+    (tmp_path / missing.path).unlink()
+    directory = open_directory(LocalDisk(tmp_path))
+    log = open_log(directory)
+    assert log.log_end == END
+    (damaged,) = log.damaged_ranges
+    assert (damaged.start_offset, damaged.end_offset) == (missing.base_offset, following)
+    directory.close()
+
+
+def test_a_lost_journal_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The next one has another number than the one that the watermarks tell of."""
+    directory, _ = written(tmp_path)
+    directory.checkpoint()
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    journal.unlink()
+    for _ in range(3):
+        directory = open_directory(LocalDisk(tmp_path))
+        assert open_log(directory).log_end == END
+        directory.abandon()
+    (told,) = caplog.messages
+    assert told.startswith("the journal is lost")
+
+
+def test_a_deletion_that_is_lost_is_not_waited_for(tmp_path: Path) -> None:
+    """Nobody will open a log of a topic that is gone, to prove anything of it."""
+    directory, log = written(tmp_path)
+    other = PartitionId(TopicId(b"o" * 16), 0)
+    gone = open_log(directory, partition_id=other)
+    append(gone, LARGE)
+    commit(directory, gone)
+    directory.volume.journal.sync()
+    directory.delete_topic(other.topic_id, now_ms=NOW_MS)
+    commit(directory, log)
+    directory.checkpoint()
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    content = bytearray(journal.read_bytes())
+    (at,) = (position for position, kind in frames_of(bytes(content)) if kind == DELETE)
+    content[at + 12] ^= 1
+    journal.write_bytes(content)
+    directory = open_directory(LocalDisk(tmp_path))
+    open_log(directory)
+    directory.close()
+    directory = open_directory(LocalDisk(tmp_path))
+    assert directory.was_clean
+    directory.close()
+
+
+def test_of_a_deleted_topic_no_folder_stays() -> None:
+    disk = announced(is_synced=True)
+    directory = open_directory(disk)
+    purge(directory)
+    assert disk.list_directory(names.TOPICS) == []
+    directory.close()

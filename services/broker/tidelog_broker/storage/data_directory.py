@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -109,7 +109,7 @@ class DataDirectory:
         self.volume = Volume(disk, self.config, self._journal)
         self._evidence = Evidence(self._journal, self._clean_states, self._watermarks)
         self._remove_leftovers(now_ms)
-        deleted = self._journal.state.deleted.copy()
+        deleted = self._evidence.deleted()
         stored = [key for key in self.stored_partitions() if key not in deleted]
         self._evidence.say_what_is_lost(stored)
         self._sweep = Sweep(disk, self.volume.trash, map(names.partition_folder, stored))
@@ -182,17 +182,24 @@ class DataDirectory:
                     disk.remove(f"{folder}/{name}")
         disk.sync_directory(names.TOPICS)
 
-    def _finish_deletions(self, deleted: Iterable[PartitionId], now_ms: int) -> None:
+    def _finish_deletions(self, deleted: Set[PartitionId], now_ms: int) -> None:
         """Retire what was announced to be deleted, and is still there.
 
         Only now: it may have been read from the page cache alone, and has to be durable before
         anything goes. The names are made durable at once, since the journal will forget it.
         """
-        for partition_id in sorted(deleted):
-            folder = names.partition_folder(partition_id)
-            if self._disk.exists(folder):
+        for topic_id in sorted({partition_id.topic_id for partition_id in deleted}):
+            topic = names.topic_folder(topic_id)
+            if not self._disk.exists(topic):
+                continue
+            stored = self._partitions_in(topic, topic_id)
+            folders = [names.partition_folder(key) for key in stored if key in deleted]
+            if len(folders) == len(stored):
+                folders = [topic]
+            for folder in folders:
                 self.volume.trash.add(self._retire(folder), now_ms, is_folder=True)
-                self._disk.sync_directory(names.topic_folder(partition_id.topic_id))
+            if folders:
+                self._disk.sync_directory(folders[0].rpartition("/")[0])
 
     # --- what is there -------------------------------------------------------------------------
 

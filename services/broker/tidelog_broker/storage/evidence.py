@@ -87,8 +87,16 @@ class Evidence:
         A start that ended before it had opened them closes the directory and knows no more of them
         than it found: its marker tells of the others alone.
         """
-        durable = (key for key, end in self.journal.state.ends.items() if end > 0)
+        state = self.journal.state
+        durable = {key for key, end in state.ends.items() if end > 0}
+        if state.has_lost_lines:
+            # That it was deleted may be among them: then nobody will ever open it.
+            durable &= self.watermarks.keys()
         return {key for key in (*stored, *durable) if self.of_clean_stop(key) is None}
+
+    def deleted(self) -> set[PartitionId]:
+        """What was announced to be deleted, and not made again since."""
+        return self.journal.state.deleted - self.clean_states.keys()
 
     def known(self, stored: Iterable[PartitionId]) -> set[PartitionId]:
         """The logs that are there, and those of which the watermarks say that they were."""
@@ -102,7 +110,8 @@ class Evidence:
         return Expectation(
             None if end == UNKNOWN_END else end,
             self.marks(partition_id)[0],
-            state.cuts.get(partition_id),
+            # Where lines are lost, that it was done may be among them.
+            None if state.has_lost_lines else state.cuts.get(partition_id),
             may_lag=state.has_lost_lines,
             acknowledged_end=self._acknowledged_end(partition_id, end),
         )

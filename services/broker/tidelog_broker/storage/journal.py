@@ -202,7 +202,8 @@ class Journal:
         self.intact = any(whole)
         self.state.has_lost_lines |= self.is_damaged
         self.previous_policy = self.state.policy
-        self._number = numbers[-1] if numbers else 0
+        # A number that other files tell of is not used for another file.
+        self._number = max([*numbers, *(mark.number for mark in proved)], default=0)
         self._outdated = [names.journal(number) for number in numbers]
 
     def begin(
@@ -225,8 +226,9 @@ class Journal:
             for partition_id, (end, start) in vouched.items():
                 self.state.ends[partition_id] = end
                 self.state.starts[partition_id] = start
-                # A log that was closed has no cut before it, whether or not its end can be read.
+                # What was closed has no cut before it, whether or not its end can be read.
                 self.state.cuts.pop(partition_id, None)
+                self.state.deleted.discard(partition_id)
         self._file = self._begin_file()
 
     @property

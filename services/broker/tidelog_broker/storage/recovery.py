@@ -260,7 +260,8 @@ class Recovery:
             # Of the segments that were being dropped a power cut has kept some.
             self._next_offset = base
             return True
-        is_known_to_end = self._expected.journalled_end is not None
+        # Where the journal can't say where the log ends, a gap is no reason to end it.
+        is_known_to_end = self._expected.journalled_end is not None and not self._expected.may_lag
         if is_known_to_end and (self._next_offset >= self._kept or base > self._kept):
             return False
         self._add_damage(base, None, 0, 0)
