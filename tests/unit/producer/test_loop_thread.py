@@ -102,43 +102,22 @@ def test_a_call_that_does_not_end_when_cancelled_is_told(monkeypatch: pytest.Mon
     close()
 
 
-@pytest.mark.parametrize("cut_off_before", ["call", "begin"])
+@pytest.mark.parametrize(
+    "interrupts",
+    [
+        pytest.param("!", id="before the loop has heard of the work"),
+        pytest.param("+", id="when it has"),
+        pytest.param("! !", id="and again, before it is told to hurry"),
+    ],
+)
 def test_the_last_work_is_begun_whatever_interrupts_the_wait_for_it(
-    monkeypatch: pytest.MonkeyPatch, cut_off_before: str
+    monkeypatch: pytest.MonkeyPatch, interrupts: str
 ) -> None:
-    """Ctrl-C may come before the loop has so much as heard of the work."""
+    """Each sign is a word to the loop: a signal comes before it (!), behind it (+), or not ( )."""
     thread = LoopThread("test-loop")
     schedule = thread.loop.call_soon_threadsafe
+    signs = iter(interrupts)
     ended: list[str] = []
-
-    async def closing() -> None:
-        try:
-            ended.append("begun")
-            await never()
-        finally:
-            ended.append("ended")
-
-    def interrupted(*given: Any, **named: Any) -> None:
-        monkeypatch.setattr(thread.loop, "call_soon_threadsafe", schedule)
-        if cut_off_before == "begin":
-            schedule(*given, **named)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(thread.loop, "call_soon_threadsafe", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        thread.finish(closing)
-    assert ended == ["begun", "ended"]
-    assert not thread.is_alive
-
-
-def test_the_last_work_is_begun_though_nobody_gets_as_far_as_to_say_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Two signals: one before the loop has heard of the work, one before it is told to hurry."""
-    thread = LoopThread("test-loop")
-    schedule = thread.loop.call_soon_threadsafe
-    ended: list[str] = []
-    interrupted_at = iter([True, False, True])
 
     async def closing() -> None:
         try:
@@ -148,9 +127,11 @@ def test_the_last_work_is_begun_though_nobody_gets_as_far_as_to_say_so(
             ended.append("ended")
 
     def interrupted(*given: Any, **named: Any) -> object:
-        if next(interrupted_at, False):
+        sign = next(signs, " ")
+        heard = None if sign == "!" else schedule(*given, **named)
+        if sign != " ":
             raise KeyboardInterrupt
-        return schedule(*given, **named)
+        return heard
 
     monkeypatch.setattr(thread.loop, "call_soon_threadsafe", interrupted)
     with pytest.raises(KeyboardInterrupt):
