@@ -325,3 +325,33 @@ def test_of_a_deleted_topic_no_folder_stays() -> None:
     purge(directory)
     assert disk.list_directory(names.TOPICS) == []
     directory.close()
+
+
+def test_an_announcement_claims_nothing_while_another_sync_may_have_failed() -> None:
+    """The system tells of an error once, and who began that sync has not heard of it yet."""
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory)
+    append(log, LARGE)
+    commit(directory, log)
+    journal = directory.volume.journal
+    claimed = journal.mark
+    begun = journal.begin_sync()
+    disk.fail("sync", path_part=names.journal(claimed.number))
+    with pytest.raises(OSError, match="Input/output error"):
+        begun.run()
+    log.advance_log_start(1, now_ms=NOW_MS)
+    assert journal.mark == claimed
+
+
+def test_a_sync_that_could_not_be_tried_is_under_way_no_more() -> None:
+    directory = open_directory(SimulatedDisk(Random(1)))
+    log = open_log(directory)
+    append(log, LARGE)
+    commit(directory, log)
+    journal = directory.volume.journal
+    journal.begin_sync()
+    journal.take_back_sync()
+    assert journal.dirty
+    journal.sync()
+    assert journal.mark.position == journal._file.size

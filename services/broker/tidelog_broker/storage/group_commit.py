@@ -196,7 +196,7 @@ class GroupCommit:
         if error is None:
             self._journal.finish_sync(journal_sync)
         elif error.errno in NO_DESCRIPTOR:
-            self._journal.dirty = True
+            self._journal.take_back_sync()
             self._lacking = error
         else:
             self._directory.volume.space.fail(f"the journal failed: {error}")

@@ -186,6 +186,8 @@ class Journal:
         self._begun_with = 0
         #: How far the file in use is durable, and how far it says so itself.
         self._synced = self._told_synced = 0
+        #: Syncs that have begun, and of whose end nobody has heard yet.
+        self._under_way = 0
         self._read(sorted(proved))
 
     def _read(self, proved: list[JournalMark]) -> None:
@@ -336,16 +338,25 @@ class Journal:
     def begin_sync(self) -> JournalSync:
         """What a thread has to do so that everything written up to now is durable."""
         self.dirty = False
+        self._under_way += 1
         return JournalSync(self._disk, self._file, self._file.size, self.name_is_new)
 
     def finish_sync(self, done: JournalSync) -> None:
         """The sync succeeded: the files before this one have no more to tell."""
-        self._synced = max(self._synced, done.end)
+        self._under_way -= 1
+        if not self._under_way:
+            # Else another may have met an error of which nobody has heard: none is told twice.
+            self._synced = max(self._synced, done.end)
         if done.name_is_new and self.name_is_new:
             self.name_is_new = False
             for path in self._outdated:
                 self._disk.remove(path)
             self._outdated = []
+
+    def take_back_sync(self) -> None:
+        """The sync could not be tried: the next one has it all to do."""
+        self._under_way -= 1
+        self.dirty = True
 
     def begin_anew_if_due(self) -> None:
         """Keep the journal bounded, and its policy true once all logs are recovered.

@@ -270,7 +270,7 @@ class Volume:
             self.journal.sync()
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:
-                self.journal.dirty = True
+                self.journal.take_back_sync()
             else:
                 self.space.fail(f"the journal failed: {error}")
             raise
