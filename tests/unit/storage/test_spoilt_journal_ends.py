@@ -355,3 +355,60 @@ def test_a_sync_that_could_not_be_tried_is_under_way_no_more() -> None:
     assert journal.dirty
     journal.sync()
     assert journal.mark.position == journal._file.size
+
+
+def test_an_announcement_is_told_once_no_other_sync_is_under_way() -> None:
+    """And until then the journal before this one stays: a sync that failed may need it."""
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory)
+    append(log, LARGE)
+    commit(directory, log)
+    journal = directory.volume.journal
+    journal.sync()
+    journal._bytes_max = 0
+    journal.begin_anew_if_due()
+    begun = journal.begin_sync()
+    log.advance_log_start(1, now_ms=NOW_MS)
+    files = [name for name in disk.list_directory("") if names.journal_number(name) is not None]
+    assert len(files) == 2
+    assert journal.mark.position == 0
+    begun.run()
+    journal.finish_sync(begun)
+    assert journal.mark.position == journal._file.size
+    assert not disk.exists(files[0])
+
+
+def test_what_others_keep_in_the_folder_of_a_topic_stays(tmp_path: Path) -> None:
+    """As the hint of a log that can't be read says: move the partition's folder away."""
+    directory, _ = written(tmp_path)
+    other = PartitionId(PARTITION.topic_id, 1)
+    open_log(directory, partition_id=other)
+    directory.delete_partition(other, now_ms=NOW_MS)
+    directory.close()
+    (folder,) = tmp_path.glob("topics/*/0")
+    moved = folder.rename(f"{folder}.moved")
+    held = sorted(path.name for path in moved.iterdir())
+    directory = open_directory(LocalDisk(tmp_path))
+    purge(directory)
+    assert sorted(path.name for path in moved.iterdir()) == held
+    directory.close()
+
+
+def test_a_deletion_before_what_a_damaged_journal_has_lost_is_not_done_again(
+    tmp_path: Path,
+) -> None:
+    directory, log = written(tmp_path)
+    directory.delete_partition(PARTITION, now_ms=NOW_MS)
+    log = open_log(directory)
+    append(log, b"of another life")
+    commit(directory, log)
+    directory.volume.journal.sync()
+    directory.checkpoint()
+    directory.abandon()
+    (journal,) = tmp_path.glob("journal-*")
+    content = journal.read_bytes()
+    journal.write_bytes(content[: behind(content, DELETE)])
+    directory = open_directory(LocalDisk(tmp_path))
+    assert open_log(directory).log_end == 1
+    directory.close()

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from tidelog.errors import StorageError, UnsupportedVersion
 from tidelog.model import PartitionId, TopicId
-from tidelog_broker.storage import checkpoints, identity, names
+from tidelog_broker.storage import checkpoints, deletions, identity, names
 from tidelog_broker.storage.config import FlushPolicy, LogConfig, StorageConfig
 from tidelog_broker.storage.evidence import Evidence
 from tidelog_broker.storage.frames import DamagedFile
@@ -124,7 +124,7 @@ class DataDirectory:
         is_proved = not self._unproved
         relieved(disk, partial(self._journal.begin, known, vouched, is_proved=is_proved))
         self._journal.sync()
-        self._finish_deletions(deleted, now_ms)
+        deletions.finish(disk, self.volume.trash, deleted, self._journal.state.ends, now_ms)
         self.volume.space.check(now_ms)
 
     def _count_as_proved(self, partition_id: PartitionId) -> None:
@@ -181,25 +181,6 @@ class DataDirectory:
                 elif name.endswith(names.TEMPORARY):
                     disk.remove(f"{folder}/{name}")
         disk.sync_directory(names.TOPICS)
-
-    def _finish_deletions(self, deleted: Set[PartitionId], now_ms: int) -> None:
-        """Retire what was announced to be deleted, and is still there.
-
-        Only now: it may have been read from the page cache alone, and has to be durable before
-        anything goes. The names are made durable at once, since the journal will forget it.
-        """
-        for topic_id in sorted({partition_id.topic_id for partition_id in deleted}):
-            topic = names.topic_folder(topic_id)
-            if not self._disk.exists(topic):
-                continue
-            stored = self._partitions_in(topic, topic_id)
-            folders = [names.partition_folder(key) for key in stored if key in deleted]
-            if len(folders) == len(stored):
-                folders = [topic]
-            for folder in folders:
-                self.volume.trash.add(self._retire(folder), now_ms, is_folder=True)
-            if folders:
-                self._disk.sync_directory(folders[0].rpartition("/")[0])
 
     # --- what is there -------------------------------------------------------------------------
 
@@ -346,19 +327,11 @@ class DataDirectory:
                     log.discard()
                 self._count_as_proved(partition_id)
             if self._disk.exists(folder):
-                retired = self._retire(folder)
+                retired = deletions.retire(self._disk, folder)
                 self._disk.sync_directory(folder.rpartition("/")[0])
                 self.volume.trash.add(retired, now_ms + delay_ms, is_folder=True)
         except OSError as error:
             raise StorageError(f"{folder} could not be deleted", cause=str(error)) from error
-
-    def _retire(self, folder: str) -> str:
-        """Rename a folder so that it is no longer there; the path to purge later."""
-        number = 1
-        while self._disk.exists(retired := f"{folder}.{number}{names.DELETED}"):
-            number += 1
-        self._disk.rename(folder, retired)
-        return retired
 
     def purge_steps(self, now_ms: int) -> Iterator[PurgeStep]:
         """Give back the space of what was deleted long enough ago, or of all when it is needed.

@@ -95,8 +95,9 @@ class Evidence:
         return {key for key in (*stored, *durable) if self.of_clean_stop(key) is None}
 
     def deleted(self) -> set[PartitionId]:
-        """What was announced to be deleted, and not made again since."""
-        return self.journal.state.deleted - self.clean_states.keys()
+        """What was announced to be deleted, and not made again since, as far as that is known."""
+        state = self.journal.state
+        return set() if state.has_lost_lines else state.deleted - self.clean_states.keys()
 
     def known(self, stored: Iterable[PartitionId]) -> set[PartitionId]:
         """The logs that are there, and those of which the watermarks say that they were."""

@@ -186,6 +186,8 @@ class Journal:
         self._begun_with = 0
         #: How far the file in use is durable, and how far it says so itself.
         self._synced = self._told_synced = 0
+        #: How far it is, if no sync under way has failed.
+        self._finished = 0
         #: Syncs that have begun, and of whose end nobody has heard yet.
         self._under_way = 0
         self._read(sorted(proved))
@@ -222,15 +224,16 @@ class Journal:
         which stand in where lines are lost.
         """
         self.is_proved = is_proved
+        if self.state.has_lost_lines:
+            # That a cut was done, or a partition made again, may be among what is lost.
+            self.state.cuts.clear()
+            self.state.deleted.clear()
         if not self.intact:
             self.state.ends.update(dict.fromkeys(known, UNKNOWN_END))
         if self.state.has_lost_lines or not self.intact:
             for partition_id, (end, start) in vouched.items():
                 self.state.ends[partition_id] = end
                 self.state.starts[partition_id] = start
-                # What was closed has no cut before it, whether or not its end can be read.
-                self.state.cuts.pop(partition_id, None)
-                self.state.deleted.discard(partition_id)
         self._file = self._begin_file()
 
     @property
@@ -293,7 +296,7 @@ class Journal:
             self._number -= 1
             raise
         self._begun_with = kind[1]
-        self._synced = self._told_synced = 0
+        self._synced = self._told_synced = self._finished = 0
         self.dirty = self.name_is_new = True
         return file
 
@@ -344,9 +347,11 @@ class Journal:
     def finish_sync(self, done: JournalSync) -> None:
         """The sync succeeded: the files before this one have no more to tell."""
         self._under_way -= 1
-        if not self._under_way:
-            # Else another may have met an error of which nobody has heard: none is told twice.
-            self._synced = max(self._synced, done.end)
+        self._finished = max(self._finished, done.end)
+        if self._under_way:
+            # It may have met an error of which nobody has heard yet, and none is told twice.
+            return
+        self._synced = self._finished
         if done.name_is_new and self.name_is_new:
             self.name_is_new = False
             for path in self._outdated:
