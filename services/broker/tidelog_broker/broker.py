@@ -408,6 +408,9 @@ class Broker:
         await self._leave()
 
     async def _end_background(self) -> None:
+        if self._commits is not None:
+            # Else nobody would hear how its syncs have ended.
+            await self._commits.round_ended()
         await self._background.cancel()
         # A thread does not end with the task that waited for it, and may be at the same files.
         await self._ports.threads.idle()

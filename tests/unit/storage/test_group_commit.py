@@ -280,3 +280,28 @@ def test_a_journal_that_fails_elsewhere_while_a_round_is_under_way_counts_too() 
             assert broker.durable == []
 
     run(scenario)
+
+
+def test_who_ends_it_between_two_rounds_leaves_no_sync_unheard_of() -> None:
+    async def scenario() -> None:
+        broker = Broker(logs=1)
+        broker.gate.clear()
+        (log,) = broker.logs
+        broker.append(log)
+        rounds = asyncio.create_task(broker.commit.run())
+        await broker.waiting.wait()
+        ended = asyncio.create_task(broker.commit.round_ended())
+        await asyncio.sleep(0)
+        assert not ended.done()
+        broker.gate.set()
+        await ended
+        rounds.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await rounds
+        assert broker.durable == [(log, log.log_end)]
+        journal = broker.directory.volume.journal
+        journal.sync()
+        assert journal.mark.position == journal._file.size
+        broker.directory.close()
+
+    run(scenario)

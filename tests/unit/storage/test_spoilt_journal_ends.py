@@ -294,7 +294,8 @@ def test_a_lost_journal_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptur
     assert told.startswith("the journal is lost")
 
 
-def test_a_deletion_that_is_lost_is_not_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_checkpointed", [True, False])
+def test_a_deletion_that_is_lost_is_not_waited_for(tmp_path: Path, is_checkpointed: bool) -> None:
     """Nobody will open a log of a topic that is gone, to prove anything of it."""
     directory, log = written(tmp_path)
     other = PartitionId(TopicId(b"o" * 16), 0)
@@ -302,9 +303,11 @@ def test_a_deletion_that_is_lost_is_not_waited_for(tmp_path: Path) -> None:
     append(gone, LARGE)
     commit(directory, gone)
     directory.volume.journal.sync()
+    directory.checkpoint()
     directory.delete_topic(other.topic_id, now_ms=NOW_MS)
     commit(directory, log)
-    directory.checkpoint()
+    if is_checkpointed:
+        directory.checkpoint()
     directory.abandon()
     (journal,) = tmp_path.glob("journal-*")
     content = bytearray(journal.read_bytes())

@@ -89,9 +89,10 @@ class Evidence:
         """
         state = self.journal.state
         durable = {key for key, end in state.ends.items() if end > 0}
-        if state.has_lost_lines:
-            # That it was deleted may be among them: then nobody will ever open it.
-            durable &= self.watermarks.keys()
+        if state.has_lost_lines and not self.journal.is_damaged:
+            # The start that found the damage has asked for them. That they were deleted may be
+            # among what is lost, and nobody will ever open them then.
+            durable.clear()
         return {key for key in (*stored, *durable) if self.of_clean_stop(key) is None}
 
     def deleted(self) -> set[PartitionId]:

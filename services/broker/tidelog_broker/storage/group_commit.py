@@ -130,6 +130,11 @@ class GroupCommit:
                 tries += 1
                 await asyncio.sleep(_RETRY_S)
 
+    async def round_ended(self) -> None:
+        """Returns between two rounds: who cancels `run` right behind that cuts off none."""
+        async with self._one_round:
+            pass
+
     async def write_watermarks(self) -> None:
         """Checkpoint high watermarks and log starts without holding up the event loop."""
         content = self._directory.watermarks_content()
