@@ -54,19 +54,10 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(event, default=str)
 
 
-def is_news(record: logging.LogRecord) -> bool:
-    """False for the traceback by which gRPC tells that a client went away amid an answer."""
-    error = record.exc_info[1] if record.exc_info else None
-    # By its name, since it lives in a module of gRPC's own.
-    is_gone = type(error).__name__ == "ExecuteBatchError"
-    return not (is_gone and record.name.startswith("grpc."))
-
-
 def configure_logging(level: str, log_format: str) -> None:
     """Sends the process's logs to standard error in one of the two forms."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    handler.addFilter(is_news)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ _HINTS: Final = {
 }
 
 
+#: Where gRPC tells what went wrong in a call that it serves.
+_GRPC_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
+
+
 class AddressUnavailable(TidelogError):
     """The address to serve at can't be had."""
 
@@ -60,6 +65,8 @@ class GrpcServing:
         services: tuple[str, ...],
     ) -> GrpcRunningServer:
         """Opens one listener; AddressUnavailable says why it can't."""
+        # At its source, so that a node amid a user's tests puts nothing into their logs either.
+        _GRPC_LOG.addFilter(is_news)
         calls = RunningCalls(self._limits.concurrent_calls_max)
         server = grpc.aio.server(interceptors=(calls, RefusesUnreadable()), options=self._options())
         health = HealthServicer()
@@ -88,6 +95,13 @@ class GrpcServing:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
         ]
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """False for the traceback by which gRPC tells that a client went away amid an answer."""
+    error = record.exc_info[1] if record.exc_info else None
+    # By its name, since it lives in a module of gRPC's own.
+    return type(error).__name__ != "ExecuteBatchError"
 
 
 class RefusesUnreadable(grpc.aio.ServerInterceptor):
