@@ -169,19 +169,29 @@ class GroupCommit:
         self._has_said_so = self._lacking is not None or bool(self._waiting)
 
     async def _commit_some(self, dirty: Sequence[Log]) -> None:
+        begun: dict[Log, SyncTicket] = {}
+        try:
+            await self._sync_some(dirty, begun)
+        except BaseException:
+            self._give_up(begun)
+            raise
+        if self._directory.volume.space.fault is None:
+            self._journal.begin_anew_if_due()
+
+    async def _sync_some(self, dirty: Sequence[Log], begun: dict[Log, SyncTicket]) -> None:
+        """One round; a log stands in `begun` for as long as a sync of it is under way."""
         closed_only = self._policy is FlushPolicy.OS
-        tickets: list[tuple[Log, SyncTicket]] = []
         for log in dirty:
             if log.fault is None:
-                self._begin(log, tickets, closed_only)
+                self._begin(log, begun, closed_only)
         since_journal = asyncio.get_running_loop().time() - self._journalled_at
         journal_sync = self._begin_journal(
-            ends_too=not tickets or since_journal >= _JOURNAL_INTERVAL_S
+            ends_too=not begun or since_journal >= _JOURNAL_INTERVAL_S
         )
-        if not tickets and journal_sync is None:
+        if not begun and journal_sync is None:
             return
         self.rounds += 1
-        work = _Work(tickets, journal_sync, self._directory)
+        work = _Work(begun.values(), journal_sync, self._directory)
         if self._whole_volume is not None and work.files > self._config.whole_volume_sync_files:
             # One sync for everything, whose outcome is everybody's.
             work.outcomes = work.files * await self._threads.run([self._whole_volume.sync_volume])
@@ -193,9 +203,19 @@ class GroupCommit:
         # since somebody announced a cut meanwhile.
         fault = self._directory.volume.space.fault
         lost = None if fault is None else OSError(errno.EIO, fault)
-        for (log, ticket), error in zip(tickets, work.errors(), strict=True):
-            self._finish(log, ticket, error or lost)
-        self._journal.begin_anew_if_due()
+        for log, error in zip(list(begun), work.errors(), strict=True):
+            self._finish(log, begun.pop(log), error or lost)
+
+    def _give_up(self, begun: dict[Log, SyncTicket]) -> None:
+        """The round was cut off: an error of its syncs is unheard of, and is told to nobody twice.
+
+        A later sync would claim for durable what these may have lost.
+        """
+        unheard = OSError(errno.EIO, "a round was cut off, and nobody knows how its syncs ended")
+        if self._journal.is_sync_under_way:
+            self._directory.volume.space.fail(f"the journal failed: {unheard}")
+        for log, ticket in begun.items():
+            self._finish(log, ticket, unheard)
 
     def _finish_journal(self, journal_sync: JournalSync, error: OSError | None) -> None:
         if error is None:
@@ -206,9 +226,9 @@ class GroupCommit:
         else:
             self._directory.volume.space.fail(f"the journal failed: {error}")
 
-    def _begin(self, log: Log, tickets: list[tuple[Log, SyncTicket]], closed_only: bool) -> None:
+    def _begin(self, log: Log, begun: dict[Log, SyncTicket], closed_only: bool) -> None:
         try:
-            tickets.append((log, log.begin_sync(closed_segments_only=closed_only)))
+            begun[log] = log.begin_sync(closed_segments_only=closed_only)
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:
                 self._sync_later(log, error)
@@ -272,7 +292,7 @@ class _Work:
 
     def __init__(
         self,
-        tickets: list[tuple[Log, SyncTicket]],
+        tickets: Iterable[SyncTicket],
         journal_sync: JournalSync | None,
         directory: DataDirectory,
     ) -> None:
@@ -290,7 +310,7 @@ class _Work:
         disk = directory.volume.disk
         #: The folders, each at its place among the syncs.
         folders = self._folders = dict[str, int]()
-        for _, ticket in tickets:
+        for ticket in tickets:
             places = []
             for slot in ticket.slots:
                 assert slot.file is not None, "a pinned file stays open"

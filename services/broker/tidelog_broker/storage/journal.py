@@ -27,6 +27,7 @@ lines of `key, offset[, offset]`:
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,6 +47,8 @@ from tidelog_broker.storage.frames import (
     header,
 )
 from tidelog_runtime.disk import Disk, File
+
+logger = logging.getLogger(__name__)
 
 _MAGIC: Final = b"TLjl"
 _VERSION: Final = 1
@@ -182,8 +185,8 @@ class Journal:
         #: Its folder has to be synced with it.
         self.name_is_new = True
         self._file: File
-        #: How the STATE of the file in use begins.
-        self._begun_with = 0
+        #: How the STATE of the file in use begins, and how large the file was with it.
+        self._begun_with = self._begun_size = 0
         #: How far the file in use is durable, and how far it says so itself.
         self._synced = self._told_synced = 0
         #: How far it is, if no sync under way has failed.
@@ -295,7 +298,7 @@ class Journal:
             file.close()
             self._number -= 1
             raise
-        self._begun_with = kind[1]
+        self._begun_with, self._begun_size = kind[1], file.size
         self._synced = self._told_synced = self._finished = 0
         self.dirty = self.name_is_new = True
         return file
@@ -354,9 +357,23 @@ class Journal:
         self._synced = self._finished
         if done.name_is_new and self.name_is_new:
             self.name_is_new = False
-            for path in self._outdated:
+            self._remove_outdated()
+
+    @property
+    def is_sync_under_way(self) -> bool:
+        """Whether a sync has begun of whose end nobody has heard."""
+        return self._under_way > 0
+
+    def _remove_outdated(self) -> None:
+        """A file that stays does no harm: this one replaces all it says, and the next start tries
+        again.
+        """
+        outdated, self._outdated = self._outdated, []
+        for path in outdated:
+            try:
                 self._disk.remove(path)
-            self._outdated = []
+            except OSError as error:
+                logger.error("%s has no more to tell, and can't be removed: %s", path, error)
 
     def take_back_sync(self) -> None:
         """The sync could not be tried: the next one has it all to do."""
@@ -368,7 +385,9 @@ class Journal:
 
         Only between a finished sync and the next one.
         """
-        is_due = self._file.size > self._bytes_max or self._begun_with != self._proved
+        # What many partitions begin with may be larger than the limit by itself.
+        bytes_max = max(self._bytes_max, 2 * self._begun_size)
+        is_due = self._file.size > bytes_max or self._begun_with != self._proved
         if not is_due or self._outdated:
             return
         large, number, deleted = self._file, self._number, self.state.deleted
