@@ -68,6 +68,8 @@ HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 UNCHECKED: Final = struct.Struct(">qiibI")
 CHECKED: Final = struct.Struct(">hiqqqhii")
 PREFIX: Final = struct.Struct(">qii")
+#: The prefix, the magic and the last offset delta: what tells whether batches are in order.
+PLACE: Final = struct.Struct(">qiib6xi")
 CRC: Final = struct.Struct(">I")
 PRODUCER: Final = struct.Struct(">qhi")
 PRODUCER_POSITION: Final = 43
@@ -374,6 +376,37 @@ def offset_after(batches: bytes) -> int:
             length = (length << 8) | batches[at]
         position += 12 + length
     return read_header(batches, last).next_offset
+
+
+def batches_in_order(batches: bytes, offset: i64, *, end: i64, epoch_max: i64) -> tuple[i64, i64]:
+    """How many of these bytes are whole batches of a log without gaps, and the offset behind them.
+
+    The first holds `offset`, each other one begins where the one before it ends, none reaches
+    beyond `end`, and none has a leader epoch above `epoch_max`. No CRC covers that.
+    """
+    position: i64 = 0
+    next_offset: i64 = offset
+    stop: i64 = buffer_bytes(batches)
+    while position + HEADER_BYTES <= stop:
+        if COMPILED:
+            base_offset: i64 = _signed(batches, position, 8)
+            length: i64 = _signed(batches, position + 8, 4)
+            leader_epoch: i64 = _signed(batches, position + 12, 4)
+            magic: i64 = batches[position + 16]
+            last_delta: i64 = _signed(batches, position + 23, 4)
+        else:
+            fields = PLACE.unpack_from(batches, position)
+            base_offset, length, leader_epoch, magic, last_delta = fields
+        following: i64 = position + 12 + length
+        if magic != MAGIC or length < _SMALLEST_LENGTH or following > stop or last_delta < 0:
+            break
+        begins_before = position == 0 and 0 <= base_offset < offset <= base_offset + last_delta
+        if base_offset != next_offset and not begins_before:
+            break
+        if base_offset + last_delta >= end or leader_epoch > epoch_max:
+            break
+        position, next_offset = following, base_offset + last_delta + 1
+    return position, next_offset
 
 
 def assigned_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:

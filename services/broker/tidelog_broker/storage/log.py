@@ -104,8 +104,8 @@ class Log(LogState):
         leader_epoch: int,
         now_ms: int,
     ) -> None:
-        if self.fault is not None:
-            raise StorageError(f"{self} is faulty and takes no writes: {self.fault}")
+        if self.fault is not None or leader_epoch < self.latest_epoch:
+            raise self._refusal_of(leader_epoch)
         if self._space.blocked:
             self._space.refuse(now_ms)
         size = 12 + header.batch_length

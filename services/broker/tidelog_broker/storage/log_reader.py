@@ -11,7 +11,7 @@ import logging
 from typing import NamedTuple
 
 from tidelog.errors import LogCorrupt
-from tidelog.records.batch import HEADER_BYTES
+from tidelog.records.batch import HEADER_BYTES, BatchHeader, batches_in_order
 from tidelog_broker.storage import damage
 from tidelog_broker.storage.log_body import LogBody
 from tidelog_broker.storage.segment import Segment
@@ -45,15 +45,12 @@ class LogReader:
         at = self._body.find(offset)
         try:
             span = self._span(at, offset, end=end, until=until)
-            if span.position >= span.end_position:
-                return b""
-            if span.position + max_bytes < span.end_position:
-                return self._read_part(span, max_bytes, at_least_one=at_least_one)
-            content = span.segment.read(span.position, span.end_position - span.position)
+            length = span.end_position - span.position
+            if length > max_bytes:
+                length = self._length_of_part(span, max_bytes, at_least_one=at_least_one)
+            return self._batches(span, offset, length) if length > 0 else b""
         except LogCorrupt as error:
             raise self._told(error, at, offset) from None
-        self._body.remember(span.end, span.segment, span.end_position)
-        return content
 
     def measure(self, offset: int, *, end: int, until: int | None) -> tuple[int, bool]:
         """How many bytes `read` would find, and whether it finds more once `end` has moved."""
@@ -134,39 +131,37 @@ class LogReader:
         position, header = found
         return header.base_offset + header.last_offset_delta + 1, position + header.size
 
-    def _read_part(self, span: Span, max_bytes: int, *, at_least_one: bool) -> bytes:
-        """As many whole batches as fit, or the first one alone when even that does not."""
+    @staticmethod
+    def _length_of_part(span: Span, max_bytes: int, *, at_least_one: bool) -> int:
+        """How many bytes to read: the first batch alone when no other fits behind it."""
         segment, position = span.segment, span.position
         first = segment.header_in(segment.read(position, HEADER_BYTES), 0, position)
-        first_size = 12 + first.batch_length
-        if first_size + HEADER_BYTES > max_bytes:
-            # No other fits behind it: it is read alone, with nothing to cut off from a megabyte.
-            is_too_large = first_size > max_bytes and not at_least_one
-            if is_too_large or position + first_size > span.end_position:
-                return b""
-            next_offset = first.base_offset + first.last_offset_delta + 1
-            self._body.remember(next_offset, segment, position + first_size)
-            return segment.read(position, first_size)
-        content = segment.read(position, max_bytes)
-        # The index knows a batch near the end, so that not all headers must be walked.
-        index = segment.read_index()
-        whole = max(index.position_at_or_before(position + max_bytes) - position, 0)
-        next_offset = -1
-        while whole + HEADER_BYTES <= len(content):
-            try:
-                header = segment.header_in(content, whole, position + whole)
-            except LogCorrupt:
-                if not whole:
-                    raise
-                # It is for who reads there, and looks for its place: what lies before it is served.
-                next_offset = -1
-                break
-            next_offset = header.base_offset
-            following = whole + 12 + header.batch_length
-            if following > max_bytes:
-                break
-            whole = following
-            next_offset = header.base_offset + header.last_offset_delta + 1
-        if next_offset >= 0:
-            self._body.remember(next_offset, segment, position + whole)
-        return content[:whole]
+        size = first.size
+        if size + HEADER_BYTES <= max_bytes:
+            return max_bytes
+        # Nothing to cut off from a megabyte then.
+        is_too_large = size > max_bytes and not at_least_one
+        return 0 if is_too_large or position + size > span.end_position else size
+
+    def _batches(self, span: Span, offset: int, length: int) -> bytes:
+        """The whole batches of these bytes, up to the first that is out of order."""
+        segment, position, body = span.segment, span.position, self._body
+        content = segment.read(position, length)
+        size, next_offset = batches_in_order(
+            content, offset, end=span.end, epoch_max=body.epochs.latest
+        )
+        if not size:
+            header = segment.header_in(content, 0, position)
+            raise LogCorrupt(
+                f"{segment.path} is damaged at byte {position}: offset {offset} is to be found"
+                f" there, and the batch claims offsets {header.base_offset} to {header.last_offset}"
+                f" and leader epoch {header.leader_epoch}"
+            )
+        if size == length:
+            body.remember(next_offset, segment, position + size)
+            return content
+        # What follows may be damaged. That is for who reads there, and looks for its place.
+        rest = content[size : size + HEADER_BYTES]
+        if len(rest) == HEADER_BYTES and BatchHeader(rest, 0).base_offset == next_offset:
+            body.remember(next_offset, segment, position + size)
+        return content[:size]

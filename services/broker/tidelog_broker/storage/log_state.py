@@ -134,6 +134,18 @@ class LogState:
         """From now on nothing is written here."""
         self.fault = self.fault or fault
 
+    def _refusal_of(self, leader_epoch: int) -> StorageError:
+        """Said before anything is written: an epoch that falls back is damage to recovery."""
+        if self.fault is not None:
+            return StorageError(f"{self} is faulty and takes no writes: {self.fault}")
+        return StorageError(
+            f"{self} holds batches of leader epoch {self.latest_epoch}, and takes none of epoch"
+            f" {leader_epoch}; nothing was written",
+            cause="The disk has spoilt the epoch of a batch, or the cluster's metadata are older"
+            " than the log",
+            hint="Look after the disk and the metadata; copy the records to another topic",
+        )
+
     # --- loading -------------------------------------------------------------------------------
 
     def begin_empty(self, log_start: int) -> None:

@@ -303,7 +303,11 @@ class Recovery:
                 self._next_offset = self._offset_after_damage(segment, position)
                 continue
             header = reader.batch_at(position)
-            if header is None or not self._follows(header):
+            if (
+                header is None
+                or not self._follows(header)
+                or self._is_belied(header, reader, position)
+            ):
                 # Only what was durable can be damaged; anything else is the torn end of the log.
                 if self._next_offset >= self._kept:
                     segment.cut(position)
@@ -329,6 +333,21 @@ class Recovery:
             and header.base_offset < self._limit
         )
 
+    def _is_belied(self, header: BatchHeader, reader: BatchReader, position: int) -> bool:
+        """Whether a batch of a new leader epoch is followed by one of an older epoch.
+
+        No CRC covers epochs: this one is spoilt then, and not what comes behind it.
+        """
+        latest = self._log.epochs.latest
+        if header.leader_epoch <= latest:
+            return False
+        behind = reader.batch_at(position + header.size)
+        return (
+            behind is not None
+            and behind.base_offset == header.next_offset
+            and latest <= behind.leader_epoch < header.leader_epoch
+        )
+
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         log = self._log
         if position >= self._indexed_up_to:
@@ -347,14 +366,8 @@ class Recovery:
         self, segment: Segment, reader: BatchReader, position: int, following: int | None
     ) -> int | None:
         """Note a damaged range; where to read on, or None when the log ends with it."""
-        header = reader.batch_at(position)
-        # A good batch behind a gap is where to go on; any other one here is what does not fit.
-        begin = (
-            position
-            if header is not None and header.base_offset > self._next_offset
-            else (position + 1)
-        )
-        resumed = reader.next_batch(begin, self._next_offset, self._kept)
+        # No byte of a segment goes missing: what begins here at another offset is spoilt, too.
+        resumed = reader.next_batch(position + 1, self._next_offset, self._kept)
         if resumed is not None:
             resume_position, header = resumed
             self._add_damage(header.base_offset, segment, position, resume_position)

@@ -151,27 +151,40 @@ class Segment:
     # --- walking -------------------------------------------------------------------------------
 
     def walk(
-        self, position: int = 0, end: int | None = None, *, first_bytes: int = _WALK_BYTES
+        self,
+        position: int = 0,
+        end: int | None = None,
+        *,
+        offset: int = -1,
+        first_bytes: int = _WALK_BYTES,
     ) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from a position where one begins.
 
-        Headers only: nothing behind them is read when batches are large, or checked. Known damage
-        is jumped over; unknown damage raises LogCorrupt.
+        Headers only: nothing behind them is read when batches are large, or checked, but that each
+        batch begins at the offset where the one before it ends; `offset` is that of the first one,
+        where it is known. Known damage is jumped over; unknown damage raises LogCorrupt.
         """
         stop = self.size if end is None else end
         window, window_position = b"", position
         length = first_bytes
+        expected = offset if position else self.base_offset
         while position < stop:
             jump = self.end_of_damage(position)
             if jump is not None:
-                position = jump
+                position, expected = jump, -1
                 continue
             if position + HEADER_BYTES > window_position + len(window):
                 window, window_position = self.read(position, length), position
                 length = _WALK_BYTES
             header = self.header_in(window, position - window_position, position)
+            if expected >= 0 and header.base_offset != expected:
+                raise LogCorrupt(
+                    f"{self.path} is damaged at byte {position}: a batch of offset "
+                    f"{header.base_offset} begins there, where that of offset {expected} was to be"
+                )
             yield position, header
             position += 12 + header.batch_length
+            expected = header.base_offset + header.last_offset_delta + 1
 
     def header_in(self, window: bytes, at: int, position: int) -> BatchHeader:
         """The header at `at` of bytes read here; `position` is where that is in the file."""
@@ -207,8 +220,9 @@ class Segment:
         # Damage ends what can be indexed; what lies before it is found, and the walk meets it.
         with contextlib.suppress(LogCorrupt):
             self.index()
-        _, begin = self.read_index().place_of_offset(max(relative, 0))
-        for position, header in self.walk(begin, first_bytes=_FIRST_WALK_BYTES):
+        known, begin = self.read_index().place_of_offset(max(relative, 0))
+        known += self.base_offset
+        for position, header in self.walk(begin, offset=known, first_bytes=_FIRST_WALK_BYTES):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
@@ -254,7 +268,8 @@ class Segment:
         if self._index is None:
             self.load_index()
             try:
-                for position, header in self.walk(self.covered.position):
+                begin, offset = self.covered.position, self.covered.next_offset
+                for position, header in self.walk(begin, offset=offset):
                     self.take(position, header)
             except LogCorrupt as error:
                 self._index_error = error

@@ -90,11 +90,6 @@ class SegmentIndex:
         place = self._places[at - 1]
         return place >> _POSITION_BITS, place & _POSITION_MASK
 
-    def position_at_or_before(self, position: int) -> int:
-        """The nearest known place at or before this position."""
-        at = bisect_right(self._places, position, key=_position)
-        return self._places[at - 1] & _POSITION_MASK if at else 0
-
     def position_of_timestamp(self, timestamp: int) -> int:
         """A place before which every batch is older than `timestamp`."""
         at = bisect_left(self._timestamps, timestamp)
