@@ -13,11 +13,19 @@ from typing import Final
 
 import pytest
 from storage_kit.batches import headers
-from storage_kit.directories import SMALL, append, commit, open_directory, open_log
+from storage_kit.directories import (
+    NOW_MS,
+    PARTITION,
+    SMALL,
+    append,
+    commit,
+    open_directory,
+    open_log,
+)
 
 from simulation.disk import SimulatedDisk
 from tidelog.errors import LogCorrupt, StorageError
-from tidelog_broker.storage import DataDirectory, Log, LogConfig
+from tidelog_broker.storage import DataDirectory, Log, LogConfig, names
 
 COUNT: Final = 10
 SPOILT: Final = 4
@@ -118,6 +126,144 @@ def test_a_start_refuses_that_batch_and_serves_the_others(bit: int) -> None:
     assert append(log, b"new", epoch=6) == COUNT
     commit(directory, log)
     assert read(log, 200) == ([*good, COUNT], [SPOILT])
+
+
+def test_a_reader_that_comes_through_a_hint_is_told_too() -> None:
+    """65 to 80 spoilt to 64 to 79: whole, true to its CRC, and around the offset asked for."""
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for count in (64, 1, 16, 16):
+        append(log, *[b"v"] * count)
+    commit(directory, log)
+    (_, _), (_, first), (position, second), _ = log.body().segments[0].walk()
+    assert (first.base_offset, second.base_offset) == (64, 65)
+    assert headers(log.read(64, 1, end=log.log_end))[0].next_offset == 65
+    disk.flip_bit(log.body().segments[0].path, bit=position * 8 + 7 * 8)
+    for offset in (65, 70):
+        with pytest.raises(LogCorrupt, match="damaged at byte"):
+            log.read(offset, 1 << 20, end=log.log_end)
+
+
+@pytest.mark.parametrize("spoilt_one", [1, 2], ids=["the first of an epoch", "the one behind it"])
+def test_of_two_epochs_that_differ_the_third_batch_tells_which_is_spoilt(spoilt_one: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for epoch in (4, 4, 4, 4, 4) if spoilt_one == 1 else (4, 5, 5, 5, 5):
+        append(log, b"v", epoch=epoch)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    segment = log.body().segments[0]
+    position, _ = list(segment.walk())[spoilt_one]
+    disk = disk.kill()
+    disk.flip_bit(segment.path, bit=(position + 15) * 8)
+    log = open_log(open_directory(disk), NO_INDEX)
+    ranges = [(one.start_offset, one.end_offset) for one in log.damaged_ranges]
+    assert ranges == [(spoilt_one, spoilt_one + 1)]
+
+
+def test_an_epoch_at_the_end_of_a_segment_is_belied_by_the_next_segment() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for number in range(COUNT):
+        if number == SPOILT + 1:
+            log.roll()
+        append(log, b"v", epoch=5)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    segment = log.body().segments[0]
+    *_, (position, _) = segment.walk()
+    disk = disk.kill()
+    for name in disk.list_directory(names.partition_folder(PARTITION)):
+        if not name.endswith(".log"):  # a power cut may have taken the caches
+            disk.remove(f"{names.partition_folder(PARTITION)}/{name}")
+    disk.flip_bit(segment.path, bit=position * 8 + EPOCH_IS_HIGH)
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    assert read(log, 1 << 20) == ([one for one in range(COUNT) if one != SPOILT], [SPOILT])
+    append(log, b"new", epoch=6)
+
+
+@pytest.mark.parametrize("bit", [23 * 8 + 7, 26 * 8 + 1], ids=["negative", "too low"])
+def test_a_last_offset_that_ends_a_segment_too_early_stops_no_reader_without_a_word(
+    bit: int,
+) -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for _ in range(2):
+        append(log, *[b"v"] * 4)
+        log.roll()
+    append(log, *[b"v"] * 4)
+    commit(directory, log)
+    segment = log.body().segments[1]
+    disk.flip_bit(segment.path, bit=bit)
+    with pytest.raises(LogCorrupt) as damage:
+        log.read(7, 1 << 20, end=log.log_end)
+    assert damage.value.next_offset == 8
+    with pytest.raises(LogCorrupt) as damage:
+        log.measure(7, end=log.log_end, until=None)
+    assert damage.value.next_offset == 8
+
+
+def test_a_lookup_by_time_answers_no_spoilt_offset() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, LogConfig(index_interval_bytes=1))
+    for number in range(COUNT):
+        append(log, b"v", timestamp=1_000 + number)
+    commit(directory, log)
+    segment = log.body().segments[0]
+    position, _ = list(segment.walk())[SPOILT]
+    disk.flip_bit(segment.path, bit=position * 8 + FOUR_IS_8196)
+    with pytest.raises(LogCorrupt):
+        log.offset_for_timestamp(1_000 + SPOILT)
+
+
+def test_zeroes_that_reach_into_the_next_head_lend_no_record_another_offset() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for number in range(3):
+        append(log, b"%d" % number)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    path = log.body().segments[0].path
+    (_, _), (second, _), _ = log.body().segments[0].walk()
+    disk = disk.kill()
+    disk.flip_bit(path, bit=(second - 1) * 8)
+    disk.flip_bit(path, bit=(second + 7) * 8)
+    log = open_log(open_directory(disk), NO_INDEX)
+    assert read(log, 1 << 20) == ([2], [0])
+
+
+def test_a_cut_amid_offsets_that_are_lost_leaves_a_log_that_goes_on() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for _ in range(3):
+        for _ in range(4):
+            append(log, b"v")
+        log.roll()
+    append(log, b"v")
+    commit(directory, log)
+    directory.volume.journal.sync()
+    lost = log.body().segments[1].path
+    disk = disk.kill()
+    disk.remove(lost)
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    log.truncate_to(6, now_ms=NOW_MS)
+    for offset in (6, 7):
+        assert append(log, b"new") == offset
+    commit(directory, log)
+    directory.volume.journal.sync()
+    for _ in range(2):
+        assert read(log, 1 << 20) == ([0, 1, 2, 3, 6, 7], [4])
+        disk = disk.kill()
+        log = open_log(open_directory(disk), NO_INDEX)
 
 
 def test_an_epoch_that_nothing_belies_keeps_appends_out_in_words() -> None:

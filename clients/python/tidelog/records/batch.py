@@ -381,8 +381,8 @@ def offset_after(batches: bytes) -> int:
 def batches_in_order(batches: bytes, offset: i64, *, end: i64, epoch_max: i64) -> tuple[i64, i64]:
     """How many of these bytes are whole batches of a log without gaps, and the offset behind them.
 
-    The first holds `offset`, each other one begins where the one before it ends, none reaches
-    beyond `end`, and none has a leader epoch above `epoch_max`. No CRC covers that.
+    The first begins at `offset`, each other one where the one before it ends, none reaches beyond
+    `end`, and none has a leader epoch above `epoch_max`. No CRC covers that.
     """
     position: i64 = 0
     next_offset: i64 = offset
@@ -400,10 +400,11 @@ def batches_in_order(batches: bytes, offset: i64, *, end: i64, epoch_max: i64) -
         following: i64 = position + 12 + length
         if magic != MAGIC or length < _SMALLEST_LENGTH or following > stop or last_delta < 0:
             break
-        begins_before = position == 0 and 0 <= base_offset < offset <= base_offset + last_delta
-        if base_offset != next_offset and not begins_before:
-            break
-        if base_offset + last_delta >= end or leader_epoch > epoch_max:
+        if (
+            base_offset != next_offset
+            or last_delta >= end - base_offset
+            or leader_epoch > epoch_max
+        ):
             break
         position, next_offset = following, base_offset + last_delta + 1
     return position, next_offset

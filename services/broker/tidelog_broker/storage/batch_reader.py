@@ -6,6 +6,8 @@ what it is given is whole and true to its checksum, and once it has said so, lie
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from tidelog.errors import TidelogError
@@ -28,8 +30,9 @@ _FALSE_BEGINNINGS_MAX: Final = 1000
 class BatchReader:
     """Reads and checks whole batches of one segment, through a window of about a megabyte."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, following: Segment | None = None) -> None:
         self._segment = segment
+        self._following = following
         self._window = b""
         self._position = 0
         #: Whether what is read lies on the disk for certain.
@@ -83,11 +86,40 @@ class BatchReader:
             self._cover(position, HEADER_BYTES)
             if self._is_plausible(position, offset_min, offset_max):
                 header = self.batch_at(position)
-                if header is not None:
+                if header is not None and self._is_followed(position, header):
                     return position, header
                 false_beginnings += 1
             position += 1
         return None
+
+    def is_belied(self, position: int, header: BatchHeader, latest_epoch: int) -> bool:
+        """Whether a batch of a new leader epoch is followed by batches of an older epoch.
+
+        No CRC covers epochs: this one is spoilt then, and not what comes behind it. Of two that
+        differ the first is, unless the third sides with it.
+        """
+        if header.leader_epoch <= latest_epoch:
+            return False
+        epochs = [one.leader_epoch for one in islice(self._behind(position, header), 2)]
+        are_older = [latest_epoch <= epoch < header.leader_epoch for epoch in epochs]
+        return bool(are_older) and all(are_older)
+
+    def _is_followed(self, position: int, header: BatchHeader) -> bool:
+        """False where the next batch tells that this one's offset is spoilt."""
+        behind = self.batch_at(position + header.size)
+        return behind is None or behind.base_offset == header.next_offset
+
+    def _behind(self, position: int, header: BatchHeader) -> Iterator[BatchHeader]:
+        """The batches that follow this one without a gap, here and in the next segment."""
+        reader, position = self, position + header.size
+        while True:
+            if position == reader._segment.size and reader._following is not None:
+                reader, position = BatchReader(reader._following), 0
+            behind = reader.batch_at(position)
+            if behind is None or behind.base_offset != header.next_offset:
+                return
+            yield behind
+            header, position = behind, position + behind.size
 
     def _is_plausible(self, position: int, offset_min: int, offset_max: int) -> bool:
         fields = HEADER.unpack_from(self._window, position - self._position)

@@ -209,13 +209,16 @@ class GroupCommit:
     def _give_up(self, begun: dict[Log, SyncTicket]) -> None:
         """The round was cut off: an error of its syncs is unheard of, and is told to nobody twice.
 
-        A later sync would claim for durable what these may have lost.
+        A later sync would claim for durable what these may have lost. Their files stay open: a
+        thread may still be at them.
         """
         unheard = OSError(errno.EIO, "a round was cut off, and nobody knows how its syncs ended")
         if self._journal.is_sync_under_way:
             self._directory.volume.space.fail(f"the journal failed: {unheard}")
-        for log, ticket in begun.items():
-            self._finish(log, ticket, unheard)
+        for log in begun:
+            log.fail(f"a sync failed: {unheard}")
+        for log in filter(self._directory.holds, begun):
+            self._on_fault(log, unheard)
 
     def _finish_journal(self, journal_sync: JournalSync, error: OSError | None) -> None:
         if error is None:

@@ -324,12 +324,13 @@ class Log(LogState):
             self.latest_epoch = body.epochs.latest
             return
         new_end = log_cutting.end_for(body, offset) if offset >= self.log_start else -1
-        if new_end < self.log_start:
+        if new_end < max(self.log_start, body.segments[0].base_offset):
             self.reset_to(offset, now_ms=now_ms)
             return
         self._announce(CUT, new_end)
         try:
-            log_cutting.cut_end(body, new_end, durable_end=self.durable_end, now_ms=now_ms)
+            durable_end = self.durable_end
+            log_cutting.cut_end(body, new_end, self.config, durable_end=durable_end, now_ms=now_ms)
             self._sync_new_directories()
         except OSError as error:
             raise self._cut_failed(error) from error

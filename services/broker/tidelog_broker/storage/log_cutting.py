@@ -28,7 +28,9 @@ def end_for(body: LogBody, offset: int) -> int:
     return offset if found is None else min(found[1].base_offset, offset)
 
 
-def cut_end(body: LogBody, new_end: int, *, durable_end: int, now_ms: int) -> None:
+def cut_end(
+    body: LogBody, new_end: int, config: LogConfig, *, durable_end: int, now_ms: int
+) -> None:
     """Remove everything at and above `new_end`, durably."""
     disk, folder = body.volume.disk, body.folder
     body.forget_caches_above(new_end)
@@ -54,6 +56,10 @@ def cut_end(body: LogBody, new_end: int, *, durable_end: int, now_ms: int) -> No
             segment.file().sync()
     disk.sync_directory(folder)
     body.load_producers(new_end, now_ms)
+    if body.damaged_ranges and body.damaged_ranges[-1].end_offset == new_end:
+        # Batches follow one another without a gap in a segment, and here one would.
+        body.roll(new_end, config).file().sync()
+        disk.sync_directory(folder)
 
 
 def cut_everything(body: LogBody, new_start: int, config: LogConfig, now_ms: int) -> None:

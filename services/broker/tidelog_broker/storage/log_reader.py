@@ -7,6 +7,7 @@ offset, holds whole batches only, none at or above `end`, none of a damaged rang
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import NamedTuple
 
@@ -20,10 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 class Span(NamedTuple):
-    """Whole batches of one segment: where they begin, the offset where they end, and its place."""
+    """Whole batches of one segment: the place and the offset where they begin and end."""
 
     segment: Segment
     position: int
+    base_offset: int
     end: int
     end_position: int
 
@@ -48,7 +50,7 @@ class LogReader:
             length = span.end_position - span.position
             if length > max_bytes:
                 length = self._length_of_part(span, max_bytes, at_least_one=at_least_one)
-            return self._batches(span, offset, length) if length > 0 else b""
+            return self._batches(span, length) if length > 0 else b""
         except LogCorrupt as error:
             raise self._told(error, at, offset) from None
 
@@ -63,7 +65,7 @@ class LogReader:
         if size <= 0:
             return 0, True
         # Who waits for more measures again, and reads in the end.
-        self._body.remember(offset, span.segment, span.position)
+        self._body.remember(span.base_offset, span.segment, span.position)
         return size, span.end == end and (until is None or until > end)
 
     def _told(self, error: LogCorrupt, at: int, offset: int) -> LogCorrupt:
@@ -101,20 +103,33 @@ class LogReader:
                 end = damaged.start_offset
                 at_bytes = damaged.segment_base == segment.base_offset
                 end_position = damaged.position if at_bytes else segment.size
-        position = self._begin(segment, offset)
+        position, base_offset = self._begin(segment, offset)
+        if position >= segment.size:
+            raise LogCorrupt(
+                f"{segment.path} is damaged: it is to hold offsets up to {segment_end - 1}, and no"
+                f" batch in it holds offset {offset}"
+            )
         if until is not None and until < end:
-            end, end_position = self._behind(segment, until - 1) or (end, end_position)
+            behind = self._behind(segment, until - 1)
+            # A spoilt batch before this one may claim to hold what lies behind it.
+            if behind is not None and (behind[1] > position or until <= offset):
+                end, end_position = behind
         if end_position < 0:
-            end_position = self._begin(segment, end)
-        return Span(segment, position, end, end_position)
+            end_position = segment.size
+            # Damage that lies behind what is read is for who reads there.
+            with contextlib.suppress(LogCorrupt):
+                end_position, _ = self._begin(segment, end)
+        return Span(segment, position, base_offset, end, end_position)
 
-    def _begin(self, segment: Segment, offset: int) -> int:
-        """Where the batch that holds `offset` begins; the end of the segment behind the last."""
+    def _begin(self, segment: Segment, offset: int) -> tuple[int, int]:
+        """Where the batch that holds `offset` begins, and at which offset; behind the last one the
+        end of the segment.
+        """
         hint = self._body.hints.get(offset)
         if hint is not None and hint[0] is segment:
-            return hint[1]
+            return hint[1], offset
         found = segment.locate(offset)
-        return segment.size if found is None else found[0]
+        return (segment.size, offset) if found is None else (found[0], found[1].base_offset)
 
     @staticmethod
     def _behind(segment: Segment, offset: int) -> tuple[int, int] | None:
@@ -141,11 +156,12 @@ class LogReader:
             return max_bytes
         # Nothing to cut off from a megabyte then.
         is_too_large = size > max_bytes and not at_least_one
-        return 0 if is_too_large or position + size > span.end_position else size
+        return 0 if is_too_large else min(size, span.end_position - position)
 
-    def _batches(self, span: Span, offset: int, length: int) -> bytes:
+    def _batches(self, span: Span, length: int) -> bytes:
         """The whole batches of these bytes, up to the first that is out of order."""
-        segment, position, body = span.segment, span.position, self._body
+        segment, position, offset = span.segment, span.position, span.base_offset
+        body = self._body
         content = segment.read(position, length)
         size, next_offset = batches_in_order(
             content, offset, end=span.end, epoch_max=body.epochs.latest
@@ -153,7 +169,7 @@ class LogReader:
         if not size:
             header = segment.header_in(content, 0, position)
             raise LogCorrupt(
-                f"{segment.path} is damaged at byte {position}: offset {offset} is to be found"
+                f"{segment.path} is damaged at byte {position}: offset {offset} is to begin"
                 f" there, and the batch claims offsets {header.base_offset} to {header.last_offset}"
                 f" and leader epoch {header.leader_epoch}"
             )
@@ -162,6 +178,6 @@ class LogReader:
             return content
         # What follows may be damaged. That is for who reads there, and looks for its place.
         rest = content[size : size + HEADER_BYTES]
-        if len(rest) == HEADER_BYTES and BatchHeader(rest, 0).base_offset == next_offset:
+        if len(rest) < HEADER_BYTES or BatchHeader(rest, 0).base_offset == next_offset:
             body.remember(next_offset, segment, position + size)
         return content[:size]

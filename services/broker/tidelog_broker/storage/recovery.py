@@ -295,7 +295,8 @@ class Recovery:
         return self._scan_batches(segment, position, following)
 
     def _scan_batches(self, segment: Segment, position: int, following: int | None) -> bool:
-        reader = BatchReader(segment)
+        behind = (one for one in self._log.segments if one.base_offset == following)
+        reader = BatchReader(segment, next(behind, None))
         while position < segment.size:
             known = segment.end_of_damage(position)
             if known is not None:
@@ -306,7 +307,7 @@ class Recovery:
             if (
                 header is None
                 or not self._follows(header)
-                or self._is_belied(header, reader, position)
+                or reader.is_belied(position, header, self._log.epochs.latest)
             ):
                 # Only what was durable can be damaged; anything else is the torn end of the log.
                 if self._next_offset >= self._kept:
@@ -331,21 +332,6 @@ class Recovery:
             header.base_offset == self._next_offset
             and header.leader_epoch >= self._log.epochs.latest
             and header.base_offset < self._limit
-        )
-
-    def _is_belied(self, header: BatchHeader, reader: BatchReader, position: int) -> bool:
-        """Whether a batch of a new leader epoch is followed by one of an older epoch.
-
-        No CRC covers epochs: this one is spoilt then, and not what comes behind it.
-        """
-        latest = self._log.epochs.latest
-        if header.leader_epoch <= latest:
-            return False
-        behind = reader.batch_at(position + header.size)
-        return (
-            behind is not None
-            and behind.base_offset == header.next_offset
-            and latest <= behind.leader_epoch < header.leader_epoch
         )
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:

@@ -141,8 +141,10 @@ class Segment:
         self.damage = [bad for bad in self.damage if bad.end_position <= position]
         self.remove_index_files()
         self.restart_index(position)
-        for _, header in self.walk(self.indexed_position):
-            self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
+        # Damage that lies before the cut is for who reads there.
+        with contextlib.suppress(LogCorrupt):
+            for _, header in self.walk(self.indexed_position):
+                self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes as they lie."""
@@ -200,10 +202,12 @@ class Segment:
                 f"{self.path} is damaged at byte {position}: a batch of {size} bytes begins there, "
                 f"the file has {self.size}"
             )
-        if not 0 <= header.base_offset - self.base_offset <= RELATIVE_OFFSET_MAX:
+        last_relative = header.base_offset - self.base_offset + header.last_offset_delta
+        if not header.last_offset_delta >= 0 <= last_relative <= RELATIVE_OFFSET_MAX:
             raise LogCorrupt(
-                f"{self.path} is damaged at byte {position}: a batch of offset "
-                f"{header.base_offset} begins there, the segment begins at {self.base_offset}"
+                f"{self.path} is damaged at byte {position}: a batch of offsets "
+                f"{header.base_offset} to {header.last_offset} begins there, the segment begins at "
+                f"{self.base_offset}"
             )
         return header
 
@@ -232,7 +236,8 @@ class Segment:
         index = self.index()
         if self.max_timestamp < timestamp:
             return None
-        for _, header in self.walk(index.position_of_timestamp(timestamp)):
+        known, begin = index.place_of_timestamp(timestamp)
+        for _, header in self.walk(begin, offset=self.base_offset + known):
             last_offset = header.base_offset + header.last_offset_delta
             if header.max_timestamp >= timestamp and last_offset >= offset_min:
                 return header
@@ -242,8 +247,9 @@ class Segment:
         """The highest timestamp of the batches that end at or below this offset; -1 for none."""
         index = self.index()
         relative = min(end - self.base_offset, RELATIVE_OFFSET_MAX)
-        position, highest = index.timestamp_before(relative)
-        for _, header in self.walk(position, first_bytes=_FIRST_WALK_BYTES):
+        known, position, highest = index.timestamp_before(relative)
+        offset = self.base_offset + known
+        for _, header in self.walk(position, offset=offset, first_bytes=_FIRST_WALK_BYTES):
             if header.next_offset > end:
                 break
             highest = max(highest, header.max_timestamp)

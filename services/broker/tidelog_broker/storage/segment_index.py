@@ -84,23 +84,21 @@ class SegmentIndex:
 
     def place_of_offset(self, relative_offset: int) -> tuple[int, int]:
         """(relative offset, position) of the nearest known batch at or before this offset."""
-        at = bisect_right(self._places, relative_offset << _POSITION_BITS | _POSITION_MASK)
-        if not at:
-            return 0, 0
-        place = self._places[at - 1]
-        return place >> _POSITION_BITS, place & _POSITION_MASK
+        key = relative_offset << _POSITION_BITS | _POSITION_MASK
+        return self._place_before(bisect_right(self._places, key))
 
-    def position_of_timestamp(self, timestamp: int) -> int:
-        """A place before which every batch is older than `timestamp`."""
-        at = bisect_left(self._timestamps, timestamp)
-        return self._places[at - 1] & _POSITION_MASK if at else 0
+    def place_of_timestamp(self, timestamp: int) -> tuple[int, int]:
+        """(relative offset, position) before which every batch is older than `timestamp`."""
+        return self._place_before(bisect_left(self._timestamps, timestamp))
 
-    def timestamp_before(self, relative_offset: int) -> tuple[int, int]:
+    def timestamp_before(self, relative_offset: int) -> tuple[int, int, int]:
         """The nearest known place at or before this offset, and the highest timestamp before it."""
         at = bisect_right(self._places, relative_offset << _POSITION_BITS | _POSITION_MASK)
-        if not at:
-            return 0, -1
-        return self._places[at - 1] & _POSITION_MASK, self._timestamps[at - 1]
+        return *self._place_before(at), self._timestamps[at - 1] if at else -1
+
+    def _place_before(self, at: int) -> tuple[int, int]:
+        place = self._places[at - 1] if at else 0
+        return place >> _POSITION_BITS, place & _POSITION_MASK
 
     def cut(self, position: int) -> None:
         """Forget everything at or behind this position; the files must be written anew."""
