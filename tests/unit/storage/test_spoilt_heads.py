@@ -274,3 +274,64 @@ def test_an_epoch_that_nothing_belies_keeps_appends_out_in_words() -> None:
             append(log, b"new", epoch=6)
     assert (log.log_end, log.fault, log.body().size_bytes) == (COUNT, None, size)
     assert read(log, 1 << 20) == (list(range(COUNT)), [])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "known", "later"),
+    [
+        ([0] * 9, (5, 7 * 8 + 6), (3, 40 * 8)),
+        ([4] * 4 + [6] * 5, (5, 15 * 8 + 1), (6, 40 * 8)),
+    ],
+    ids=["offsets", "epochs"],
+)
+def test_what_is_known_to_be_spoilt_bears_no_witness_against_others(
+    epochs: list[int], known: tuple[int, int], later: tuple[int, int]
+) -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for epoch in epochs:
+        append(log, b"v", epoch=epoch)
+    commit(directory, log)
+    directory.volume.journal.sync()
+    segment = log.body().segments[0]
+    positions = [position for position, _ in segment.walk()]
+    for at, bit in (known, later):
+        disk = disk.kill()
+        folder = names.partition_folder(PARTITION)
+        for name in disk.list_directory(folder):
+            if name not in {names.DAMAGED, segment.path.rpartition("/")[2]}:
+                disk.remove(f"{folder}/{name}")
+        disk.flip_bit(segment.path, bit=positions[at] * 8 + bit)
+        log = open_log(open_directory(disk), NO_INDEX)
+    ranges = sorted((one.start_offset, one.end_offset) for one in log.damaged_ranges)
+    assert ranges == sorted((at, at + 1) for at in (known[0], later[0]))
+
+
+def test_an_epoch_that_is_found_while_the_log_is_opened_keeps_appends_out_too() -> None:
+    disk = SimulatedDisk(Random(1))
+    directory = open_directory(disk)
+    log = open_log(directory, NO_INDEX)
+    for _ in range(COUNT):
+        append(log, b"v", epoch=5)
+    commit(directory, log)
+    segment = log.body().segments[0]
+    positions = [position for position, _ in segment.walk()]
+    directory.close()
+    disk = disk.kill()
+    disk.flip_bit(segment.path, bit=positions[-1] * 8 + EPOCH_IS_HIGH)
+    disk.flip_bit(segment.path, bit=positions[SPOILT] * 8 + FOUR_IS_SIX)
+    log = open_log(open_directory(disk), NO_INDEX)
+    with pytest.raises(StorageError, match="takes none of epoch 5"):
+        append(log, b"new", epoch=5)
+    assert log.body().size_bytes == positions[-1] + (positions[1] - positions[0])
+
+
+def test_nothing_is_measured_below_the_start_of_an_emptied_log() -> None:
+    directory = open_directory(SimulatedDisk(Random(1)))
+    log = open_log(directory)
+    append(log, b"v")
+    commit(directory, log)
+    log.advance_log_start(1, now_ms=NOW_MS)
+    assert log.measure(0, end=1, until=None) == (0, True)
+    assert log.evidence_intact

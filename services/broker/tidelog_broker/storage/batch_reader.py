@@ -106,7 +106,10 @@ class BatchReader:
 
     def _is_followed(self, position: int, header: BatchHeader) -> bool:
         """False where the next batch tells that this one's offset is spoilt."""
-        behind = self.batch_at(position + header.size)
+        position += header.size
+        if self._segment.end_of_damage(position) is not None:
+            return True  # what is known to be spoilt tells nothing of others
+        behind = self.batch_at(position)
         return behind is None or behind.base_offset == header.next_offset
 
     def _behind(self, position: int, header: BatchHeader) -> Iterator[BatchHeader]:
@@ -115,6 +118,8 @@ class BatchReader:
         while True:
             if position == reader._segment.size and reader._following is not None:
                 reader, position = BatchReader(reader._following), 0
+            if reader._segment.end_of_damage(position) is not None:
+                return
             behind = reader.batch_at(position)
             if behind is None or behind.base_offset != header.next_offset:
                 return

@@ -112,7 +112,7 @@ class Log(LogState):
         body = self._body
         try:
             if body is None or body.producers is None:
-                body = self._open_at(base_offset, now_ms)
+                body = self._open_at(base_offset, leader_epoch, now_ms)
             active = body.active
             config = self.config
             if (
@@ -156,7 +156,7 @@ class Log(LogState):
         except OSError as error:
             self.body().say_caches_failed(error)
 
-    def _open_at(self, base_offset: int, now_ms: int) -> LogBody:
+    def _open_at(self, base_offset: int, leader_epoch: int, now_ms: int) -> LogBody:
         """The body, for a batch that was given its offset before anybody looked at the files."""
         body = self._open_for_append(now_ms)
         if base_offset != self.log_end:
@@ -165,6 +165,8 @@ class Log(LogState):
                 " was opened; nothing was written",
                 cause="Its files are not those that the last stop has left",
             )
+        if leader_epoch < self.latest_epoch:
+            raise self._refusal_of(leader_epoch)
         return body
 
     def _open_for_append(self, now_ms: int) -> LogBody:
@@ -271,7 +273,7 @@ class Log(LogState):
 
     def measure(self, offset: int, *, end: int, until: int | None) -> tuple[int, bool]:
         """How many bytes `read` would find, and whether it finds more once `end` has moved."""
-        if offset >= end:
+        if not self.log_start <= offset < end:
             return 0, True
         try:
             reader = LogReader(self.body(), str(self), self.log_end)
